@@ -15,7 +15,7 @@ request knows the one that it came from. So what Precis changed is what differs 
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -53,18 +53,14 @@ class Reply:
 
     Attributes:
         text: what it says, before its tool calls.
-        status: of 400 and above, the request is refused.
-        hold: half of the text is sent, and the rest when this event is set; without a stream, all of it then.
+        hold: half of the text is sent, and the rest when this event is set.
         breaks: the connection breaks after half of the text.
-        usage: what the provider claims to have counted; None: what was counted here.
     """
 
     text: str = ""
     calls: tuple[Call, ...] = ()
-    status: int = 200
     hold: asyncio.Event | None = None
     breaks: bool = False
-    usage: Json | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,13 +185,9 @@ def _app(model: Model) -> FastAPI:
     async def chat(request: Request) -> Response:
         body = await request.json()
         reply = await model.take(body)
-        if reply.status >= 400:
-            return JSONResponse({"error": {"message": "scripted failure"}}, reply.status)
-        usage = reply.usage if reply.usage is not None else _usage(Received(body), reply)
+        usage = _usage(Received(body), reply)
         if body.get("stream"):
             return StreamingResponse(_stream(reply, usage), media_type="text/event-stream")
-        if reply.hold:
-            await reply.hold.wait()
         return JSONResponse(_whole(reply, usage))
 
     @app.post("/built")
@@ -251,17 +243,12 @@ async def _stream(reply: Reply, usage: Json) -> AsyncIterator[bytes]:
         await reply.hold.wait()
     if reply.breaks:
         raise ConnectionAbortedError("scripted")
-    for delta in _rest(reply, half):
-        yield _chunk(delta)
+    yield _chunk({"content": reply.text[half:]})
+    if reply.calls:
+        yield _chunk({"tool_calls": _calls(reply)})
     yield _chunk({}, _finish(reply))
     yield _chunk(None, usage=usage)
     yield b"data: [DONE]\n\n"
-
-
-def _rest(reply: Reply, half: int) -> Iterator[Json]:
-    yield {"content": reply.text[half:]}
-    if reply.calls:
-        yield {"tool_calls": _calls(reply)}
 
 
 def _chunk(delta: Json | None, finish: str | None = None, **more: object) -> bytes:

@@ -3,7 +3,6 @@
     async with open_webui("0.12.4", folder, model.url) as server:
         admin = await server.sign_up("admin")           # the first user is the admin
         await admin.post("/api/v1/functions/create", {...})
-        await server.stop(); await server.start()       # on the same data
 
 In: a version, a folder for its data and its log, the URL of a model server (without /v1), environment variables.
 Out: an `OpenWebUI`. Nothing is downloaded: models for embedding and speech are named as if they were elsewhere.
@@ -15,7 +14,7 @@ import shutil
 import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +49,10 @@ _SETTINGS = {
 
 
 class RefusedError(Exception):
-    """Open WebUI answered with an error; `status` is HTTP's."""
+    """Open WebUI answered with an error."""
 
     def __init__(self, response: httpx.Response) -> None:
         super().__init__(f"{response.request.method} {response.request.url}: {response.status_code} {response.text}")
-        self.status = response.status_code
 
 
 class User:
@@ -84,51 +82,17 @@ class User:
 
 @dataclass
 class OpenWebUI:
-    """The running server. A stop and a start keep data and port."""
-
     version: str
     folder: Path
-    port: int
-    environment: Mapping[str, str]
+    url: str
     http: httpx.AsyncClient
-    _running: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack, repr=False)
-    _workers: int = 0  # their process group
-
-    @property
-    def url(self) -> str:
-        return f"http://{HOST}:{self.port}"
-
-    async def start(self) -> None:
-        """Starts it and waits until it answers.
-
-        Raises:
-            EmbeddedServerError: it ended, or took too long; with the last lines of its log.
-        """
-        binary = installed(self.version) / "bin" / "open-webui"
-        variables = [f"{name}={value}" for name, value in self.environment.items()]
-        command: list[str | Path] = [*variables, binary, "serve", "--host", HOST, "--port", str(self.port)]
-        log = self.folder / "open-webui.log"
-        server = await self._running.enter_async_context(run_server(_ENV, command, log, self._answers, patience=BOOT))
-        self._workers = server.pid
-
-    async def stop(self) -> None:
-        """Stops it gently, and its workers with it."""
-        await self._running.aclose()
-        if self._workers:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._workers, signal.SIGKILL)
-        self._workers = 0
 
     async def sign_up(self, name: str) -> User:
-        """The first user; becomes the admin. Signs in when there is one of this name."""
+        """The first user; becomes the admin."""
         form = {"name": name, "email": f"{name}@example.org", "password": PASSWORD}
-        try:
-            return User(self, await self.call("POST", "/api/v1/auths/signup", json=form))
-        except RefusedError:
-            return User(self, await self.call("POST", "/api/v1/auths/signin", json=form))
+        return User(self, await self.call("POST", "/api/v1/auths/signup", json=form))
 
     async def add_user(self, admin: User, name: str) -> User:
-        """Another user, not an admin."""
         form = {"name": name, "email": f"{name}@example.org", "password": PASSWORD, "role": "user"}
         return User(self, await admin.post("/api/v1/auths/add", form))
 
@@ -139,7 +103,7 @@ class OpenWebUI:
             raise RefusedError(response)
         return response.json() if "json" in response.headers.get("content-type", "") else response.text
 
-    async def _answers(self) -> bool:
+    async def answers(self) -> bool:
         with contextlib.suppress(httpx.TransportError):
             return (await self.http.get(f"{self.url}/health", timeout=2)).is_success
         return False
@@ -149,16 +113,27 @@ class OpenWebUI:
 async def open_webui(
     version: str, folder: Path, model_url: str, *, environment: Mapping[str, str] | None = None
 ) -> AsyncIterator[OpenWebUI]:
-    """A running server while the context is open."""
+    """A running server while the context is open.
+
+    Raises:
+        EmbeddedServerError: it ended, or took too long; with the last lines of its log.
+    """
+    port = find_free_port()
+    variables = _variables(version, folder, port, model_url) | dict(environment or {})
+    binary = installed(version) / "bin" / "open-webui"
+    settings = [f"{name}={value}" for name, value in variables.items()]
+    command: list[str | Path] = [*settings, binary, "serve", "--host", HOST, "--port", str(port)]
+    workers = 0  # their process group
     async with httpx.AsyncClient(timeout=120, trust_env=False) as http:
-        port = find_free_port()
-        variables = _variables(version, folder, port, model_url) | dict(environment or {})
-        server = OpenWebUI(version, folder, port, variables, http)
+        server = OpenWebUI(version, folder, f"http://{HOST}:{port}", http)
         try:
-            await server.start()
-            yield server
+            async with run_server(_ENV, command, folder / "open-webui.log", server.answers, patience=BOOT) as started:
+                workers = started.pid
+                yield server
         finally:
-            await server.stop()
+            if workers:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(workers, signal.SIGKILL)
 
 
 def _variables(version: str, folder: Path, port: int, model_url: str) -> dict[str, str]:

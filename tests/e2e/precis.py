@@ -74,7 +74,6 @@ class Precis:
 
     @property
     def log(self) -> str:
-        """Everything that it has said."""
         return (self.folder / "precis.log").read_text(errors="replace")
 
     async def start(self) -> None:
@@ -109,7 +108,6 @@ class Precis:
             await self.start()
 
     async def end(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """Ends it, if it runs."""
         if self._process and self._process.returncode is None:
             self._process.send_signal(number)
             async with asyncio.timeout(60):
@@ -137,7 +135,6 @@ class Precis:
         return answer.raise_for_status().json()  # type: ignore[no-any-return]
 
     async def chats(self) -> list[str]:
-        """The chats that it knows, by Open WebUI's id."""
         async with self.client("operator") as http:
             answer = (await http.get("/v1/chats", params={"limit": 200})).raise_for_status().json()
         return [one["chat_id"] for one in answer["chats"]]
@@ -167,13 +164,11 @@ class Precis:
 
     @contextlib.asynccontextmanager
     async def client(self, scope: str) -> AsyncIterator[httpx.AsyncClient]:
-        """A client with a key of this scope."""
         headers = {"Authorization": f"Bearer {self.keys[scope]}"}
         async with httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30, trust_env=False) as http:
             yield http
 
     def _command(self, *arguments: str) -> list[str]:
-        """A command line whose process ends with this one."""
         variables = [f"{name}={value}" for name, value in self._environment().items()]
         return _ENV.command([*variables, *COMMAND, *arguments])
 

@@ -93,12 +93,9 @@ class Rig:
         await tab.open(made["id"])
 
     async def settled(self, tab: Tab, leaf: str | None = None) -> None:
-        """Waits until the newest answer was handed over and Precis has nothing left to do for the chat."""
         await self.precis.settled(str(tab.chat_id), leaf or tab.current)
 
     async def forgotten(self, chat_id: str) -> None:
-        """Waits until Precis has nothing of a chat."""
-
         async def gone() -> bool:
             return await self.precis.show(chat_id) is None
 
@@ -141,17 +138,14 @@ class Rig:
         return received.tokens + (received.tool_tokens if since(self.version, "0.11.2") else 0)
 
     async def checkpoints(self, chat_id: str) -> Sequence[Checkpoint]:
-        """The stored summaries of a chat."""
         return await self.precis.checkpoints(chat_id)
 
     async def lines(self, tab: Tab, answer: str) -> list[str]:
-        """The status lines that are saved with an answer."""
         saved = (await self.saved(str(tab.chat_id)))[answer]
         return [one["description"] for one in saved.get("statusHistory") or []]
 
 
 async def install_filter(admin: User, identity: str, content: str) -> None:
-    """Installs a filter and switches it on for all models."""
     form = {"id": identity, "name": identity, "content": content}
     await admin.post("/api/v1/functions/create", {**form, "meta": {"description": identity, "manifest": {}}})
     await admin.post(f"/api/v1/functions/id/{identity}/toggle")
@@ -159,7 +153,6 @@ async def install_filter(admin: User, identity: str, content: str) -> None:
 
 
 def source(module: ModuleType) -> str:
-    """The text of a module."""
     return Path(str(module.__file__)).read_text("utf-8")
 
 
@@ -200,7 +193,6 @@ def filler(beginning: str, tokens: int) -> str:
 
 
 def path_of(messages: dict[str, Json], leaf: str | None) -> list[Json]:
-    """The messages from the root to a leaf."""
     path: list[Json] = []
     while leaf and leaf in messages:
         path.append({**messages[leaf], "id": leaf})

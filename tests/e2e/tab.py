@@ -71,7 +71,6 @@ class Tab:
         self.choices = Choices()
 
     async def connect(self) -> None:
-        """Opens the socket; again, after a restart of the server."""
         await self._socket.connect(
             self.user.server.url,
             socketio_path="/ws/socket.io",
@@ -82,7 +81,6 @@ class Tab:
         self._known = {one["id"]: one for one in (await self.user.get("/api/models"))["data"]}
 
     async def close(self) -> None:
-        """Closes the tab; what the server does goes on."""
         await self._socket.disconnect()
 
     # Asking for answers
@@ -91,28 +89,23 @@ class Tab:
         """Types a message below the current one and sends it."""
         return await self._ask(self._typed(text, self.current, files), wait=wait)
 
-    async def edit_and_send(self, message: str, text: str, *, wait: bool = True) -> Turn:
+    async def edit_and_send(self, message: str, text: str) -> Turn:
         """Edits a message of the user's and sends it: a new message beside the old one."""
-        return await self._ask(self._typed(text, self.messages[message]["parentId"], ()), wait=wait)
+        return await self._ask(self._typed(text, self.messages[message]["parentId"], ()))
 
-    async def regenerate(self, answer: str, instruction: str | None = None, *, wait: bool = True) -> Turn:
+    async def regenerate(self, answer: str, instruction: str | None = None) -> Turn:
         """Try Again, or with an instruction: another answer beside this one."""
         old = self.messages[answer]
-        user = self.messages[old["parentId"]]
-        several = len(user.get("models") or self.models) > 1
-        models = [old["model"]] if several else self.models
-        place = old.get("modelIdx", 0) if several else 0
-        return await self._ask(user, models, instruction, old if instruction else None, place, wait=wait)
+        return await self._ask(self.messages[old["parentId"]], instruction, old if instruction else None)
 
-    async def go_on(self, answer: str, *, wait: bool = True) -> Turn:
+    async def go_on(self, answer: str) -> Turn:
         """Continue Response: more of the same answer."""
         message = self.messages[answer]
         message["done"] = False
         ask = Ask(self.messages[message["parentId"]], [message], self.path(answer), continued=True)
-        return await self._request(ask, wait=wait)
+        return await self._request(ask)
 
     async def stop(self, turn: Turn) -> None:
-        """Stop."""
         await self.user.post(f"/api/tasks/chat/{self.chat_id}/stop")
         await self.finished(turn)
         for answer in turn.answers:
@@ -174,16 +167,13 @@ class Tab:
         self.choices = replace(choices, system=params.pop("system", None), params=params) if params else choices
 
     async def fork(self, message: str) -> str:
-        """Forks the chat at a message; the id of the new chat."""
         made = await self.user.post(f"/api/v1/chats/{self.chat_id}/fork", {"message_id": message})
         return str(made["id"])
 
     async def clone(self) -> str:
-        """Clones the chat; the id of the new one."""
         return str((await self.user.post(f"/api/v1/chats/{self.chat_id}/clone", {}))["id"])
 
     async def export_and_import(self) -> str:
-        """Downloads the chat and imports the file; the id of the new chat."""
         saved = await self.user.get(f"/api/v1/chats/{self.chat_id}")
         made = await self.user.post("/api/v1/chats/import", {"chats": [{"chat": saved["chat"], "meta": {}}]})
         return str(made[0]["id"])
@@ -233,22 +223,18 @@ class Tab:
     async def _ask(
         self,
         user: Json,
-        models: Sequence[str] = (),
         instruction: str | None = None,
         replaced: Json | None = None,
-        place: int = 0,
         *,
-        wait: bool,
+        wait: bool = True,
     ) -> Turn:
         if self.chat_id is None and self.temporary:
             self.chat_id = f"{self.page.temporary}{self._socket.get_sid()}"
-        answers = [
-            self._add(unwritten(user["id"], model, index)) for index, model in enumerate(models or self.models, place)
-        ]
+        answers = [self._add(unwritten(user["id"], model, index)) for index, model in enumerate(self.models)]
         path = self.path(replaced["id"] if replaced else answers[0]["id"])
         return await self._request(Ask(user, answers, path, instruction, replaced), wait=wait)
 
-    async def _request(self, ask: Ask, *, wait: bool) -> Turn:
+    async def _request(self, ask: Ask, *, wait: bool = True) -> Turn:
         turn = Turn(ask.user["id"], [one["id"] for one in ask.answers])
         for answer in turn.answers:
             self._settled.discard(answer)
@@ -261,12 +247,10 @@ class Tab:
         return turn
 
     def _who(self, answer: Json) -> Json:
-        own = {"tools": list(self.choices.tools)} if self.choices.tools else {}
         return {
             "session_id": self._socket.get_sid(),
             "model_item": self._known.get(answer["model"], {}),
             "variables": variables(self.user.name, self.user.email),
-            **own,
         }
 
     async def _named(self, chat_id: str | None) -> None:

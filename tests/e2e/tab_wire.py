@@ -4,7 +4,6 @@ In: the state of the tab. Out: the body of POST /api/chat/completions. Names of 
 src/lib/components/chat/Chat.svelte and Messages.svelte. All that differs between the versions is in `Page`.
 """
 
-import re
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ class Page:
     """How the page of a version works.
 
     Attributes:
-        message_ids: how a request names the answers; a "map" only if there are several.
+        lists_answers: a request names the answers; else only if there are several.
         temporary: what the id of a temporary chat begins with.
         asks_to_delete: a message is deleted by the server; else the chat is saved without it.
         names_user: a message says whose it is, and a temporary one what its id is.
@@ -32,7 +31,7 @@ class Page:
         controls: parameters say which of them the model's own settings hold.
     """
 
-    message_ids: Literal["map", "list"]
+    lists_answers: bool
     temporary: Literal["local:", "temporary:"]
     asks_to_delete: bool
     names_user: bool
@@ -47,7 +46,7 @@ class Page:
 def page(version: str) -> Page:
     """The page of a version of `versions.VERSIONS`."""
     return Page(
-        message_ids="list" if since(version, "0.11") else "map",
+        lists_answers=since(version, "0.11"),
         temporary="temporary:" if since(version, "0.11") else "local:",
         asks_to_delete=since(version, "0.10"),
         names_user=since(version, "0.12"),
@@ -88,8 +87,6 @@ class Choices:
     system: str | None = None
     params: Json | None = None
     tool_ids: Sequence[str] = ()
-    tools: Sequence[Json] = ()
-    """Specifications that a client sends which calls tools itself; the page sends none."""
 
 
 def typed(text: str, parent: str | None, files: Sequence[Json], models: Sequence[str]) -> Json:
@@ -190,12 +187,10 @@ def variables(name: str, email: str) -> Json:
 def _answers(page: Page, ask: Ask) -> Json:
     """How a request names the answers."""
     extra: Json = {}
-    if page.message_ids == "list" and not ask.continued:
+    if page.lists_answers and not ask.continued:
         extra["message_ids"] = [
             {"model_id": one["model"], "message_id": one["id"], "modelIdx": one["modelIdx"]} for one in ask.answers
         ]
-    if page.message_ids == "map" and len(ask.answers) > 1:
-        extra["message_ids"] = {one["model"]: one["id"] for one in ask.answers}
     if ask.instruction:
         extra["regeneration_prompt"] = ask.instruction
     if ask.replaced and page.names_user:
@@ -206,7 +201,7 @@ def _answers(page: Page, ask: Ask) -> Json:
 
 
 def _conversation(page: Page, ask: Ask) -> list[Json]:
-    """The messages as the page sends them itself; an answer without text is left out."""
+    """The messages as the page sends them itself, which are texts here; an answer without text is left out."""
     entries = [_entry(page, one) for one in ask.path]
     return [one for one in entries if one["role"] == "user" or one.get("output") or str(one["content"]).strip()]
 
@@ -216,11 +211,7 @@ def _entry(page: Page, message: Json) -> Json:
     if output and page.replays:
         model = {"model": message["model"]} if page.varies else {}
         return {"role": "assistant", **model, "output": output}
-    text = _without_details(message["content"])
-    images = [one for one in message.get("files") or [] if _is_image(one)] if message["role"] == "user" else []
-    parts: list[Json] = [{"type": "text", "text": text}]
-    parts += [{"type": "image_url", "image_url": {"url": one["url"]}} for one in images]
-    entry: Json = {"role": message["role"], "content": parts if images else text}
+    entry: Json = {"role": message["role"], "content": message["content"]}
     if output:
         entry["output"] = output
     if page.names_user:
@@ -237,14 +228,3 @@ def _files(path: Sequence[Json]) -> list[Json]:
 
 def _is_image(file: Mapping[str, Any]) -> bool:
     return file["type"] == "image" or str(file.get("content_type") or "").startswith("image/")
-
-
-def _without_details(text: str) -> str:
-    """`processDetails`: reasoning goes, a folded tool call becomes its result, as the attribute had it."""
-    text = re.sub(r'<details\s+type="(?:reasoning|code_interpreter)"[^>]*>.*?</details>', "", text, flags=re.I | re.S)
-
-    def result(match: re.Match[str]) -> str:
-        found = re.search(r'\bresult="([^"]*)"', match[1])
-        return f'"{found[1]}"' if found and found[1] else match[0]
-
-    return re.sub(r'<details\s+type="tool_calls"([^>]*)>.*?</details>', result, text, flags=re.I | re.S)

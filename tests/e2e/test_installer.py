@@ -37,13 +37,11 @@ class Shop:
         return await asyncio.to_thread(CliRunner().invoke, app, arguments, env=environment, input=answer)
 
     async def install(self, *more: str) -> str:
-        """What the installer says when all is well."""
         result = await self.run("install-filter", "--url", self.server.url, "--api-key", self.admin.token, *more)
         assert result.exit_code == 0, result.output
         return result.output
 
     async def refused(self, *more: str) -> str:
-        """What it says when it is not."""
         result = await self.run("install-filter", "--url", self.server.url, "--api-key", self.admin.token, *more)
         assert result.exit_code == 1, result.output
         return result.stderr
@@ -55,7 +53,6 @@ class Shop:
         return {one["id"]: one for one in await self.admin.get("/api/v1/functions/")}
 
     async def tool(self) -> Json | None:
-        """The tool as Open WebUI has it."""
         try:
             found: Json = await self.admin.get("/api/v1/tools/id/precis_recall")
         except RefusedError:

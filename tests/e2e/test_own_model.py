@@ -52,7 +52,6 @@ class Fresh:
             await tab.send(f"{fact(f'{word}{number}')} {filler('q', 120)} What was that?")
 
     async def made(self, tab: Tab) -> list[Json]:
-        """The checkpoints of a chat, the oldest first."""
         shown = await self.precis.show(str(tab.chat_id))
         return list((shown or {"checkpoints": []})["checkpoints"])
 

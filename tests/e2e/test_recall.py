@@ -16,7 +16,6 @@ TOOL = "precis_recall"
 
 
 def specified(received: Received) -> list[Json]:
-    """The specifications of our tool in a request."""
     return [one for one in received.body.get("tools") or () if one["function"]["name"] == TOOL]
 
 

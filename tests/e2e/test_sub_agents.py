@@ -42,7 +42,6 @@ def working(received: Received) -> Reply:
 
 
 def of_a_sub_agent(received: Received) -> bool:
-    """Whether a request is about the task itself."""
     return received.question.startswith(TASK)
 
 
@@ -55,12 +54,10 @@ async def delegate(rig: Rig, tab: Tab) -> str:
 
 
 def work(rig: Rig) -> list[Received]:
-    """The requests of the sub-agent."""
     return [one for one in rig.model.received if of_a_sub_agent(one)]
 
 
 def chat_of(received: Received) -> str:
-    """The id of the chat that a request is of."""
     assert received.built
     return str(received.built.metadata["chat_id"])
 

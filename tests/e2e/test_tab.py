@@ -69,7 +69,6 @@ async def say(page: Page, text: str) -> None:
 
 
 async def asked_by_tab(rig: Rig, tab: Tab) -> list[str]:
-    """The same of the tab."""
     posted: list[str] = []
 
     async def keep(request: httpx.Request) -> None:

@@ -3,7 +3,7 @@
 In: a version of `VERSIONS`. Out: the folder of its virtual environment, in $PRECIS_E2E_HOME (~/.cache/precis/e2e).
 
 Since 0.11 Open WebUI has a slim mode, which needs 660 MB instead of 3 GB. What is installed is pinned:
-`constraints/VERSION.txt` is `uv pip compile` of `open-webui==VERSION` and `torch==2.13.0`.
+`constraints/VERSION.txt` is what `uv pip compile` of `open-webui==VERSION` and `torch==2.13.0` says of it.
 """
 
 import fcntl
@@ -27,7 +27,6 @@ log = logging.getLogger(__name__)
 
 
 def home() -> Path:
-    """Where environments are kept."""
     return Path(os.environ.get("PRECIS_E2E_HOME") or Path.home() / ".cache" / "precis" / "e2e")
 
 

@@ -7,11 +7,13 @@ in their place, and the rest. `check` raises an AssertionError that says what is
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from service.request.record import OFFERED, is_record
 from tests.builders import Json
 from tests.e2e.model import Received, plain
 from tests.e2e.precis import FACT, Checkpoint
+from tests.filter.chat import pairs_are_whole
 
 SUMMARY = re.compile(r"\[Previous conversation summary: .*?\[End of summary: [^]]*\]", re.DOTALL)
 NOTE = re.compile(r"\[[^\[\]]*\bleft out\b[^\[\]]*\]")
@@ -100,19 +102,12 @@ def well_formed(messages: Sequence[Json]) -> None:
     assert "system" not in roles[1:], outline(messages)
     conversation = messages[1:] if roles[0] == "system" else messages
     assert conversation[0]["role"] == "user", outline(messages)
-    waiting: list[str] = []
-    for before, one in zip([None, *conversation], conversation, strict=False):
-        if one["role"] == "tool":
-            assert one["tool_call_id"] in waiting, f"no call for this result: {outline(messages)}"
-            waiting.remove(one["tool_call_id"])
-            continue
-        assert not waiting, f"calls without results: {waiting} in {outline(messages)}"
-        waiting = [call["id"] for call in one.get("tool_calls") or ()]
-        if one["role"] == "assistant" and before:
+    assert pairs_are_whole(conversation), f"calls without results, or the other way round: {outline(messages)}"
+    for before, one in pairwise(conversation):
+        if one["role"] == "assistant":
             assert before["role"] != "assistant" or before.get("tool_calls"), (
                 f"two answers in a row: {outline(messages)}"
             )
-    assert not waiting, f"calls without results: {waiting} in {outline(messages)}"
 
 
 def check(received: Received, checkpoints: Sequence[Checkpoint], path: Sequence[Json]) -> View:

@@ -27,10 +27,9 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """An answer. `parts`: the content is a list of parts (OpenAI only); `finish` "length": it met the limit."""
+    """An answer; with `finish` "length", it met the limit."""
 
     text: str
-    parts: bool = False
     finish: str = "stop"
 
 
@@ -185,9 +184,8 @@ async def _answer(
 def _reply(request: Request, behaviour: Behaviour) -> tuple[int, object, Mapping[str, str]]:
     """Status, body and headers of a behaviour that answers normally."""
     match behaviour:
-        case Say(text, parts, finish):
-            content = [{"type": "text", "text": character} for character in text] if parts else text
-            return 200, _chat(request, content, tokens=len(text) // 4, finish=finish), {}
+        case Say(text, finish):
+            return 200, _chat(request, text, tokens=len(text) // 4, finish=finish), {}
         case ReasoningOnly(reasoning):
             return 200, _chat(request, "", reasoning=reasoning, tokens=len(reasoning) // 4), {}
         case Fail(status, body, headers):

@@ -63,11 +63,6 @@ class Turn:
         """What follows the record and its answer."""
         return self.messages[len(self.base) + 2 :] if self.summary else self.messages[len(self.base) :]
 
-    @property
-    def hidden(self) -> list[Native]:
-        """What the summary stands for."""
-        return self.original[len(self.base) : len(self.original) - len(self.tail)]
-
     def is_summarised(self) -> bool:
         """Whether a summary stands for what is hidden; all else has to be as it was sent."""
         if not self.served:
@@ -103,12 +98,10 @@ class Chat:
 
     @property
     def rows(self) -> Rows:
-        """The saved messages by id."""
         return self.host.chats[self.id]
 
     @property
     def asker(self) -> Json:
-        """The user, as Open WebUI tells filters of them."""
         return {"id": self.user, "name": f"Name of {self.user}"} | ({"valves": self.wanted} if self.wanted else {})
 
     def path(self, leaf: str | None = None) -> list[Json]:
@@ -128,7 +121,6 @@ class Chat:
         return identity
 
     def ask(self, text: str, **more: object) -> str:
-        """Saves a user message below the leaf."""
         return self.add("user", text, self.leaf, **more)
 
     def answer(self, text: str, *output: Json, **more: object) -> str:
@@ -186,12 +178,10 @@ class Chat:
         assert body == before
 
     async def reply(self, turn: Turn, text: str, *output: Json, **more: object) -> None:
-        """An answer, and the `outlet` after it."""
         self.answer(text, *output, **more)
         await self.outlet(turn)
 
     async def say(self, text: str, reply: str, *output: Json, **more: object) -> Turn:
-        """A whole turn."""
         self.ask(text, **more)
         turn = await self.inlet()
         await self.reply(turn, reply, *output)
@@ -230,14 +220,9 @@ async def ingested(loaded: Any) -> None:
 
 
 @contextlib.asynccontextmanager
-async def filter_of(url: str, key: str = "key", *, cuts: bool = True, **valves: object) -> AsyncIterator[Any]:
-    """The real filter file, loaded as Open WebUI loads it; its connections are closed at the end.
-
-    Without `cuts` no request is ever too large for it.
-    """
+async def filter_of(url: str, key: str = "key", **valves: object) -> AsyncIterator[Any]:
+    """The real filter file, loaded as Open WebUI loads it; its connections are closed at the end."""
     loaded = load_filter(url, key, **{"skip_below_chars": 0, "timeout": PATIENCE} | valves)
-    if not cuts:
-        never_cuts(loaded)
     loaded._http = httpx.AsyncClient(verify=False, timeout=None)  # reading certificates takes longer than most tests
     try:
         yield loaded
@@ -268,12 +253,12 @@ def filler(word: str, tokens: int = 400) -> str:
     return f"{word} is what this is about. " + "Then the river went on and on between the hills. " * (tokens // 11)
 
 
-def tool_answer(word: str, calls: int = 2, tokens: int = 300) -> list[Json]:
+def tool_answer(word: str) -> list[Json]:
     """The items of an answer that calls tools twice over before it says `word`."""
     items: list[Json] = [said("Let me look.")]
-    for number in range(calls):
+    for number in range(2):
         items.append(called(f"{word}-{number}", "query", '{"sql": "select 1"}'))
-        items.append(returned(f"{word}-{number}", filler(f"{word}r{number}", tokens)))
+        items.append(returned(f"{word}-{number}", filler(f"{word}r{number}", 200)))
     return [*items, said(f"The result is {word}.")]
 
 
@@ -305,5 +290,4 @@ def _name_attached_files(messages: list[Native], rows: Sequence[Json]) -> None:
 
 
 def native(rows: Sequence[Json]) -> list[Native]:
-    """The native list of saved messages."""
     return unfold_messages(copy.deepcopy(list(rows)))

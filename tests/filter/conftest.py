@@ -44,7 +44,6 @@ async def roomy(servers: Urls) -> AsyncIterator[Service]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def tap(service: Service) -> AsyncIterator[Wire]:
-    """The wire to the running service."""
     async with wire(service.url) as opened:
         yield opened
 

@@ -71,7 +71,6 @@ class Page:
 
     @property
     def shown(self) -> str:
-        """What the last dialog shows to a reader."""
         return shown(self.dialogs[-1]["data"]["message"])
 
 
@@ -118,7 +117,6 @@ async def page_of(
 
 
 async def compressed(chat: Chat, service: Service) -> None:
-    """Makes a chat whose requests carry a summary."""
     chat.grow(14, 250)
     await chat.say("Order INV-2031 goes to Trondheim.", "Noted.")
     await drain(service.runtime)

@@ -29,7 +29,6 @@ WALKS = int(os.environ.get("TEST_WALKS", "0"))
 
 @asynccontextmanager
 async def run_echoing(urls: Urls) -> AsyncIterator[Service]:
-    """A service whose summariser echoes."""
     async with scripted_llm(default=echo) as llm:
         told = load(
             database_url=urls.database,

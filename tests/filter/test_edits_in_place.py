@@ -17,8 +17,6 @@ from tests.service.talk import prose, rows
 TURNS = 60
 PICTURE = {"type": "image", "url": "data:image/png;base64,iVBORw0KGgo=", "name": "p.png"}
 PAPER = {"type": "file", "url": "paper", "name": "paper.pdf"}
-CODE = "```python\ndef pressure(bar: float) -> float:\n    return bar * {n}\n```\n"
-ARABIC = "قرأنا مقياس الضغط رقم {n} وكانت القيمة أعلى من المعتاد بقليل في هذا اليوم. "
 
 Turn = Callable[[Chat, int], None]
 
@@ -28,19 +26,9 @@ def short(chat: Chat, number: int) -> None:
     chat.answer(prose(60, f"a{number}"))
 
 
-def long(chat: Chat, number: int) -> None:
-    chat.ask(prose(200, f"q{number}"))
-    chat.answer(prose(400, f"a{number}"))
-
-
 def with_tools(chat: Chat, number: int) -> None:
     chat.ask(prose(40, f"q{number}"))
-    chat.answer("", *tool_answer(f"a{number}", calls=2, tokens=200))
-
-
-def with_code(chat: Chat, number: int) -> None:
-    chat.ask(prose(40, f"q{number}"))
-    chat.answer(CODE.format(n=number) * 6 + prose(60, f"a{number}"))
+    chat.answer("", *tool_answer(f"a{number}"))
 
 
 def with_files(chat: Chat, number: int) -> None:
@@ -48,18 +36,10 @@ def with_files(chat: Chat, number: int) -> None:
     chat.answer(prose(200, f"a{number}"))
 
 
-def in_another_script(chat: Chat, number: int) -> None:
-    chat.ask(ARABIC.format(n=number) * 3)
-    chat.answer(ARABIC.format(n=number) * 8)
-
-
 def without_answers(chat: Chat, number: int) -> None:
     chat.ask(prose(150, f"q{number}"))
     if number % 4:
         chat.answer(prose(250, f"a{number}"))
-
-
-KINDS: list[Turn] = [short, long, with_tools, with_code, with_files, in_another_script, without_answers]
 
 
 def edited(row: Json, text: str) -> None:
@@ -69,7 +49,7 @@ def edited(row: Json, text: str) -> None:
         row["output"] = [said(text)]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [short, with_tools, with_files, without_answers])
 async def test_the_new_text_stands_and_nearly_all_else(service: Service, kind: Turn) -> None:
     async with filter_of(service.url, service.filter_key) as loaded:
         chat = Chat(Host(), loaded, f"edited-{uuid.uuid4()}", window=16_384)

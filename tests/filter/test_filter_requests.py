@@ -23,7 +23,6 @@ SOON = 0.2  # seconds of the deadline where the service never answers
 
 
 def answer(messages: object = None, **more: object) -> Json:
-    """What a service answers."""
     told = {"messages": messages, "status": "not_needed", "status_text": None, "summary": None, "state": {"turn": 1}}
     sizes = {"before": 100, "after": 100, "window": 8192}
     return told | {"checkpoint": None, "left_out": 0, "tokens": sizes, "whole": False} | more
@@ -199,33 +198,21 @@ async def test_the_newest_question_may_come_back_shortened() -> None:
         assert turn.messages[1:] == [asks(f"{long[:100]} …")]
 
 
-SIX = [*range(8)]  # the system message, three turns and the question: numbers 0 to 7
-
-
-UNFIT_PLACES: list[object] = [
+UNFIT_PLACES: list[object] = [  # of the system message, three turns and the question: numbers 0 to 7
     [0, *RECORD, 5, 6],  # without the newest question
-    [0, *RECORD],
     [],
     [7, 6],
     [0, 7, 7],
     [-1, 7],
-    [0, -1],
     [0, 8],
     [0, True, 7],
-    [0, None, 7],
-    [0, "text", 7],
     [0, {}, 7],
-    [0, 7.0],
-    [0, [1], 7],
     "text",
-    {"0": 1},
-    5,
 ]
 UNFIT: list[object] = [answer(places, status_text="Summarised") for places in UNFIT_PLACES]
 
 
 def without(field: str) -> Json:
-    """An answer that lacks a field."""
     told = answer([0, 7], status_text="Summarised")
     del told[field]
     return told

@@ -11,12 +11,10 @@ THIS = "join chats on chats.id = chat_id where external_id = :chat"
 
 
 def sent(tap: Wire) -> list[list[str]]:
-    """The ids in each hand-over so far."""
     return [[row["id"] for row in seen.body["messages"]] for seen in tap.seen if seen.path == "/v1/turns"]
 
 
 async def stored(service: Service, chat: Chat) -> set[str]:
-    """The host's ids of what is stored of a chat."""
     await service.stored()
     found = await rows(service.runtime, f"select host_id from messages {THIS}", chat=chat.id)
     return {str(one.host_id) for one in found}

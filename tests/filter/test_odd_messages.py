@@ -29,7 +29,6 @@ def put(chat: Chat, message: Json) -> None:
 
 
 def handed(tap: Wire) -> list[int]:
-    """How many messages stood in each hand-over."""
     return [len(seen.body["messages"]) for seen in tap.seen if seen.path == "/v1/turns"]
 
 

@@ -52,15 +52,3 @@ async def test_a_prompt_that_has_the_marker_is_no_compaction(roomy_chat: Chat, r
     turn = await chat.inlet()
     assert turn.summary
     assert turn.messages[0] == turn.original[0]
-
-
-async def test_a_temporary_chat_that_open_webui_has_compacted_is_left_alone(roomy_chat: Chat) -> None:
-    chat = roomy_chat
-    chat.filter.valves.temporary_hours = 1
-    chat.id = "temporary:a-socket"
-    chat.host.chats[chat.id] = {}
-    chat.grow(9, 350)
-    chat.ask("How far are we?")
-    turn = await chat.enter(compacted(chat, "They talked."))
-    assert turn.messages == turn.original
-    assert chat.host.statuses == ["Context compacted by Open WebUI itself"]

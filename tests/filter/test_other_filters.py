@@ -54,14 +54,6 @@ async def turn_with(chat: Chat, service: Service, change: Change, text: str) -> 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_chat_is_summarised_with_a_filter_before_ours(roomy_chat: Chat, roomy: Service, kind: str) -> None:
-    await long(roomy_chat)
-    await turn_with(roomy_chat, roomy, KINDS[kind], "now")
-    turn = await turn_with(roomy_chat, roomy, KINDS[kind], "and now")
-    assert turn.is_summarised()
-
-
-@pytest.mark.parametrize("kind", KINDS)
 async def test_a_filter_that_is_switched_on_costs_one_turn_without_a_summary_at_most(
     roomy_chat: Chat, roomy: Service, kind: str
 ) -> None:

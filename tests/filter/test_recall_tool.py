@@ -21,8 +21,6 @@ FOUND = {"status": "found", "text": "It is 42.", "content": "", "references": ["
 
 @dataclass
 class Tool:
-    """The tool in an Open WebUI whose process has the filter."""
-
     tools: Any
     filter: Any
 
@@ -36,7 +34,6 @@ class Tool:
 
 @contextlib.asynccontextmanager
 async def tool(behaviour: Behaviour, key: str = "key", patience: float = PATIENCE) -> AsyncIterator[tuple[Tool, Wire]]:
-    """The tool, and the wire to its service."""
     async with wire(behaviour) as tap, filter_of(tap.url, key) as loaded:
         tools = load(precis_recall, "Tools")
         type(tools).precis_recall.__globals__["TIMEOUT"] = patience

@@ -47,5 +47,4 @@ KINDS = _SENTENCES | _made()
 
 
 def text_of_kind(kind: str, characters: int) -> str:
-    """So many characters of this kind."""
     return (KINDS[kind] * (characters // len(KINDS[kind]) + 1))[:characters]

@@ -53,8 +53,6 @@ Behaviour = Answer | Scripted | Silence | Trickle | HangUp | str
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One request as it came."""
-
     method: str
     path: str
     headers: dict[str, str]
@@ -76,7 +74,6 @@ class Wire:
         return [f"{one.method} {one.path.rpartition('/')[2]}" for one in self.seen]
 
     def bodies(self, method: str) -> list[Any]:
-        """The bodies of the requests with this method."""
         return [one.body for one in self.seen if one.method == method]
 
 

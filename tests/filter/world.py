@@ -272,7 +272,7 @@ class World:
         told = self._usage(usage)
         match kind:
             case "tools":
-                chat.answer(f"The result is {word}.", *items, *tool_answer(word, tokens=200), **told)
+                chat.answer(f"The result is {word}.", *items, *tool_answer(word), **told)
             case "photo":
                 photo = called(word, "photo"), returned(word, filler(word, 200), DATA)
                 chat.answer(word, *items, *photo, said(word), **told)

@@ -25,13 +25,11 @@ class ChatCompletions:
     items: str = "messages"
 
     def make_body(self, items: list[Json]) -> Json:
-        """Makes a request with these items."""
         function = {"name": "look_up", "description": "Looks up.", "parameters": PARAMETERS}
         messages = [{"role": "system", "content": SYSTEM}, *items]
         return {"model": "gpt-x", "messages": messages, "tools": [{"type": "function", "function": function}]}
 
     def make_question(self, text: str, *, picture: bool) -> Json:
-        """Makes a question of a user."""
         image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}", "detail": "low"}}
         content = [{"type": "text", "text": text}, image] if picture else text
         return {"role": "user", "content": content}
@@ -47,12 +45,10 @@ class ChatCompletions:
         return made | {"choices": [choice], "usage": usage}
 
     def keep_items(self, answer: Json) -> list[Json]:
-        """Takes out of an answer the items that the client keeps."""
         message = answer["choices"][0]["message"]
         return [{key: message[key] for key in ("role", "content", "tool_calls") if message.get(key)}]
 
     def make_result(self, call: str, text: str) -> Json:
-        """Makes the result of a call."""
         return {"role": "tool", "tool_call_id": call, "content": text}
 
     def find_fault(self, body: Json) -> str:

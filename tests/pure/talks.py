@@ -1,10 +1,21 @@
-"""Steps and utterances for tests of what is made of them."""
+"""Steps, utterances and replies for tests of what is made of them."""
 
 from collections.abc import Sequence
 
+from service.planning.policy import Policy
+from service.summarising import summarise
+from service.summarising.reading import Finish, Reply
+from service.summarising.summarise import Candidate, CoveredSpan, Material, Task
 from service.summarising.utterances import Utterance, read_passages
 from service.transcript import Call, Step
 from service.transcript.items import ToolCall, ToolResult
+
+ROOMY = Policy.sized(32_768)
+
+
+def written(read: Material, text: str) -> Candidate:
+    """What becomes of a reply that has much room."""
+    return summarise.compose(Task(read, ROOMY, CoveredSpan(40, 20_000)), Reply(text, Finish.STOP))
 
 
 def said(text: str, role: str = "user", identity: str = "m", result: str | None = None) -> Step:

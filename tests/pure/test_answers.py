@@ -85,6 +85,8 @@ def test_a_status_that_every_request_would_meet_says_that_the_model_is_away(stat
         (200, []),
         (200, {"choices": []}),
         (200, {"choices": [{}]}),
+        (200, completion(7)),
+        (200, completion([7])),
         (200, {"message": "boom"}),
     ],
 )

@@ -16,6 +16,7 @@ from service.summarising.message import NOTED
 from service.text import tokens
 from service.transcript import Native, count_sent_tokens, read_text
 from tests.filter.chat import pairs_are_whole
+from tests.filter.client import asks, says
 
 CUT = "characters were left out here"
 IMAGES = "Here are the images from the tool results above. Please analyze them."
@@ -31,14 +32,6 @@ def words(size: int, name: str = "w") -> str:
 
 def system(size: int = 5) -> Native:
     return {"role": "system", "content": words(size, "rule")}
-
-
-def asks(text: str) -> Native:
-    return {"role": "user", "content": text}
-
-
-def says(text: str) -> Native:
-    return {"role": "assistant", "content": text}
 
 
 def call(*results: str, name: str = "c", arguments: str = "{}", pictures: int = 0) -> list[Native]:

@@ -88,11 +88,6 @@ def test_what_is_no_answer_is_rejected(reply: Reply, kind: str) -> None:
     assert found.kind == kind
 
 
-@pytest.mark.parametrize("finish", [Finish.STOP, Finish.LENGTH])
-def test_an_answer_and_the_beginning_of_one_are_answers(finish: Finish) -> None:
-    assert gate.find_rejection(Reply("## Goal\nShip it.", finish)) is None
-
-
 def test_a_stored_verdict_is_bounded() -> None:
     dropped = tuple(gate.DroppedClause("x" * 10_000, "because") for _ in range(500))
     stored = Verdict("trimmed", ("why",), dropped, ("y" * 10_000,) * 500, left_out=3, masked=2).as_json()

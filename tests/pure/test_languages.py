@@ -7,8 +7,6 @@ from service.text import languages
 TEXTS = {
     "en": "We talked for a long time about the new heating and the costs of its maintenance, and decided nothing yet.",
     "de": "Wir haben lange über die neue Heizung und die Kosten der Wartung gesprochen und noch nichts entschieden.",
-    "es": "Hemos hablado mucho de la nueva calefacción y de los costes del mantenimiento, y aún no hay nada decidido.",
-    "ru": "Мы долго говорили о новом отоплении и о расходах на его обслуживание и пока ничего не решили.",
     "zh": "我们谈了很久关于新的暖气和维护费用的事情,但是还没有做出任何决定。",
 }
 

@@ -4,22 +4,10 @@ from service.summarising import message
 from service.summarising.message import KeptLines, Parts
 
 
-def test_parts_that_say_nothing_have_no_head() -> None:
-    text = message.render(Parts(talk=("user: Ship it.",)), messages=2, until=None)
-    assert text.splitlines() == [
-        "[Previous conversation summary: older messages]",
-        text.splitlines()[1],
-        "",
-        "## What was said, shortened",
-        "user: Ship it.",
-        "",
-        "[End of summary: 2 messages]",
-    ]
-
-
 def test_the_last_line_names_the_checkpoint() -> None:
     text = message.add_checkpoint_id(message.render(Parts(state=("x",)), 42, 1795304423), 17)
     assert text.endswith("\n[End of summary: 42 messages, up to 2026-11-21 23:40 UTC, checkpoint 17]")
+    assert message.render(Parts(state=("x",)), 42, None).endswith("\n[End of summary: 42 messages]")
 
 
 def test_what_frame_and_heads_cost_is_reserved_for_them() -> None:

@@ -206,18 +206,6 @@ def rounds(path: Sequence[PathMessage], checkpoints: list[Checkpoint], policy: P
     pytest.fail("never finishes")
 
 
-@given(PATHS, POLICIES)
-@settings(max_examples=examples(80))
-def test_rounds_of_some_calls_end_and_read_everything_once(path: list[PathMessage], policy: Policy) -> None:
-    """The last steps below `step_tokens` may stay for later; what was read was read once and in order."""
-    plans = list(rounds(path, [], policy))
-    read = [read for made in plans for read in reads_of(made.chunks)]
-    assert read == expected_reads(path, 0, len(path), policy)[: len(read)]
-    last = plans[-1]
-    if last.reuse and "prepare_at" not in last.reason:
-        assert sum(message.tokens for message in path[last.reuse.messages : last.tail_start]) < policy.step_tokens
-
-
 @given(messages(), messages(), POLICIES)
 @settings(max_examples=examples(80))
 def test_growing_never_moves_an_earlier_boundary(before: list[Sizes], added: list[Sizes], policy: Policy) -> None:

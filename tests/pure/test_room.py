@@ -46,10 +46,6 @@ def test_with_room_for_all_everything_stands_in_its_part_and_what_was_replaced_d
     assert parts.left_out == 0
 
 
-def test_what_no_summariser_has_read_stands_though_the_state_has_its_words() -> None:
-    assert "The archive of ACME" in "\n".join(room.fit_memory(replace(WHOLE, told=1), 1000).talk)
-
-
 def record(memory: Memory) -> str:
     return message.render(room.fit_memory(memory, 1000), 12, None)
 
@@ -173,8 +169,3 @@ def test_any_memory_fits_its_room(said: list[str], chosen: list[tuple[str, Kind]
 @given(st.lists(st.sampled_from(["Yes.", "It is P-7.", "We meet at noon.", "Why?"]), min_size=1), st.integers(64, 400))
 def test_any_talk_is_shown_in_any_room_that_one_sentence_fits(said: list[str], size: int) -> None:
     assert room.fit_memory(Memory(talk=tuple(talk(*said))), size).talk
-
-
-@pytest.mark.parametrize("text", ["", "### ", "- ", "…"])
-def test_a_summary_without_a_word_is_empty(text: str) -> None:
-    assert message.Parts(state=(text,) if text else ()).is_empty

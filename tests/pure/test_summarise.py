@@ -120,13 +120,6 @@ def test_a_reply_with_many_values_that_nobody_said_is_asked_for_once_more_and_th
     assert "Nobody knows when." in second.text
 
 
-def test_a_little_is_cut_without_asking_again() -> None:
-    state = "## Goal\n" + "The invoices move, and the budget is 600 EUR now. " * 8 + "Call 555-0199."
-    made = work(CHAT, state)
-    assert made.verdict.outcome == "trimmed"
-    assert [one.line for one in made.verdict.dropped] == ["Call 555-0199."]
-
-
 def test_what_a_small_model_repeats_of_the_prompt_or_of_itself_is_no_part_of_a_state() -> None:
     example = next(line for line in WORDINGS["en"].prompt["system"].splitlines() if "what failed" in line)[:60]
     own = "The invoices move, and the budget is 600 EUR now, which is what the user wants."
@@ -250,12 +243,6 @@ def test_a_summary_that_saves_nothing_is_not_worth_publishing(text: str | None) 
 
 def test_a_summary_with_nothing_in_it_is_not_published() -> None:
     assert "nothing in it" in work([said("…")], None).no_gain
-
-
-def test_calls_of_earlier_rounds_stay_and_are_numbered_on() -> None:
-    again = [said("Look again.", identity="m4"), said("I look.", "assistant", "m5", "id\n3")]
-    made = work(again, memory=work(CHAT[:2]).memory)
-    assert [entry.first for entry in made.memory.ledger] == [1, 2]
 
 
 def test_a_secret_gets_no_further_than_here() -> None:

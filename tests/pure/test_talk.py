@@ -48,29 +48,6 @@ def test_a_short_message_stands_as_a_whole() -> None:
     assert [one.step for one in talk.choose(said, 24)] == [3, 3]
 
 
-def test_the_first_sentence_and_one_with_a_value_come_before_the_rest_of_an_answer() -> None:
-    said = talks.talk("", "It is a ship. It is a fine one. It leaves at 7.")
-    assert [one.place for one in talk.choose(said, 18)] == [1, 3]
-
-
-def test_what_differs_in_its_numbers_only_gives_way_to_what_was_said_once() -> None:
-    again = [text for number in range(40) for text in (f"Try gateway {number} and tell me.", "It is away.")]
-    said = talks.talk("The spare key hangs in locker 118.", "Noted.", *again)
-    assert "The spare key hangs in locker 118." in [one.text for one in talk.choose(said, 60)]
-
-
-def test_the_same_words_stand_once_where_they_were_said_last() -> None:
-    said = talks.talk("It is in box 4.", "Yes.", "It is in box 4.", "Yes.")
-    assert [one.step for one in talk.choose(said, 500) if one.by_user] == [3]
-
-
-def test_a_line_that_reports_a_failure_comes_before_other_lines_of_a_log() -> None:
-    log = "\n".join([f"2026-05-01 10:00:{number} INFO all is well" for number in range(10, 50)])
-    said = talks.talk(f"Why?\n{log}\n2026-05-01 10:01:07 ERROR no disk")
-    shown = [one.text for one in talk.choose(said, 60)]
-    assert "“2026-05-01 10:01:07 ERROR no disk”" in shown
-
-
 def test_the_head_of_a_list_stands_once_with_its_items() -> None:
     _, *listed = talks.talk("What does it cost?", "These are the prices.\n\n- crane: 12,847 EUR\n- ship: 9,312 EUR")
     assert talk.write_lines(listed[1:]) == ("assistant: These are the prices. → crane: 12,847 EUR ship: 9,312 EUR",)

@@ -11,11 +11,6 @@ def test_an_item_of_a_list_is_told_with_its_head() -> None:
     assert [one.context for one in found] == ["", "Departure:", "Departure:", ""]
 
 
-def test_code_that_is_shorter_than_what_tells_of_it_stands_whole() -> None:
-    found = heard([said("Why?\n```\nraise Never\n```")])
-    assert found[1].text == "[code: “raise Never”]"
-
-
 def test_a_short_mail_stands_whole_without_its_tags() -> None:
     found = heard([said("Why?\n<mail>\nYou must pay 99 EUR.\n</mail>")])
     assert found[1].text == "[pasted text: “You must pay 99 EUR.”]"
@@ -29,12 +24,6 @@ def test_of_a_long_log_the_lines_that_report_a_failure_stand_whatever_their_plac
     assert len(found) == 101
     assert {one.context for one in found[1:]} == {"[code, 1200 lines]"}
     assert "“2026-05-01 10:00:07 ERROR job 7 has no disk”" in [one.text for one in found]
-
-
-def test_lines_of_one_shape_are_no_words_of_the_user() -> None:
-    frames = "\n".join(f"a.load{number} @ track-{number}.min.js:4" for number in range(6))
-    found = heard([said(f"The table stays empty.\n{frames}\nWe keep version 2.8.")])
-    assert [one.text for one in found if one.by_user] == ["The table stays empty.", "We keep version 2.8."]
 
 
 def test_a_row_of_a_table_is_told_with_the_first_row() -> None:

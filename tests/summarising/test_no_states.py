@@ -7,18 +7,14 @@ from importlib import resources
 
 import pytest
 
-from service.planning.policy import Policy
-from service.summarising import choices, gate, prompt, summarise
+from service.summarising import gate, prompt, summarise
 from service.summarising.gate import SourceEvidence
 from service.summarising.memory import Kind, Memory, Pin
 from service.summarising.prompt import Prompt
-from service.summarising.reading import Finish, Reply
-from service.summarising.reply import parse_reply
-from service.summarising.summarise import Candidate, CoveredSpan, Material, StepRead, Task
+from service.summarising.summarise import Material, StepRead
 from service.summarising.wordings import LANGUAGES
-from tests.pure.talks import said, talk
+from tests.pure.talks import ROOMY, said, written
 
-POLICY = Policy.sized(32_768)
 RESULT = "\n".join(f"{number},pump {number},{number * 7}" for number in range(60))
 CHAT = [
     said("Move the invoices of the old system to the archive. The budget must never exceed 500 EUR.\n" * 4),
@@ -35,12 +31,8 @@ MEMORY = Memory(
 
 
 def material(language: str = "en", memory: Memory = MEMORY) -> Material:
-    read = summarise.gather(memory, [StepRead(step) for step in CHAT], POLICY)
+    read = summarise.gather(memory, [StepRead(step) for step in CHAT], ROOMY)
     return replace(read, reading=replace(read.reading, language=language))
-
-
-def made(text: str, read: Material) -> Candidate:
-    return summarise.compose(Task(read, POLICY, CoveredSpan(40, 20_000)), Reply(text, Finish.STOP))
 
 
 # ---- parrots
@@ -63,29 +55,16 @@ PARROTS: dict[str, Callable[[Prompt], str]] = {
 @pytest.mark.parametrize("parrot", PARROTS)
 def test_a_copy_of_the_prompt_is_refused(parrot: str, language: str) -> None:
     read = material(language)
-    candidate = made(PARROTS[parrot](prompt.build(read.reading)), read)
+    candidate = written(read, PARROTS[parrot](prompt.build(read.reading)))
     assert (candidate.verdict.outcome, candidate.verdict.kinds) == ("rejected", ("copy",))
     assert (candidate.memory.state, candidate.memory.pins) == (MEMORY.state, MEMORY.pins)
 
 
 def test_what_the_chat_says_without_our_marks_may_be_repeated_and_so_may_the_last_state() -> None:
     lines = [*MEMORY.state, "## Result, as it stands", *RESULT.splitlines(), "## Said", CHAT[3].text.splitlines()[0]]
-    candidate = made("\n".join(lines), material())
+    candidate = written(material(), "\n".join(lines))
     assert candidate.verdict.outcome == "accepted"
     assert candidate.memory.state == tuple(lines)
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_the_numbers_that_a_prompt_shows_choose_nothing_in_any_chat(language: str) -> None:
-    built = prompt.build(replace(material(language, Memory()).reading, entries=(), excerpts=()))
-    shown = parse_reply(Reply(built.system, Finish.STOP))
-    assert shown.rules
-    assert shown.replaced
-    pins = tuple(Pin(number, Kind.QUOTATION, f"Bar {number}.", "m", utterance=f"9.{number}") for number in range(1, 99))
-    heard = talk(*["Yes. No. Why? It is so. Well. Fine. It is. Go on. Wait. Stop."] * 40)
-    found = choices.apply_choices(pins, heard, shown)
-    assert found.pins == pins
-    assert len(found.unfounded) == len([*shown.rules, *shown.quotations, *shown.replaced])
 
 
 # ---- a summariser that speaks of itself
@@ -103,7 +82,7 @@ def in_language(language: str, covered: Sequence[str] = ()) -> Material:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_reply_that_speaks_of_itself_is_refused_in_each_language(language: str, place: str) -> None:
     for words in OF_ITSELF[language]:
-        candidate = made(place.format(words), in_language(language))
+        candidate = written(in_language(language), place.format(words))
         assert candidate.verdict.outcome == "rejected", words
         assert candidate.verdict.kinds[0] in ("of_itself", "refusal"), words
         assert candidate.memory.pins == MEMORY.pins
@@ -112,7 +91,7 @@ def test_a_reply_that_speaks_of_itself_is_refused_in_each_language(language: str
 def test_such_a_line_beside_a_state_is_cut_and_told() -> None:
     state = "## Goal\n" + "The invoices of the old system move to the archive, and Nora pays for it.\n" * 2
     state += "## Open\n" + "The office in Oslo has not answered yet, and nobody knows who pays for the archive. " * 10
-    candidate = made(f"{OF_ITSELF['en'][0]}\n{state}", material())
+    candidate = written(material(), f"{OF_ITSELF['en'][0]}\n{state}")
     assert candidate.memory.state[0] == "## Goal"
     assert candidate.verdict.outcome == "trimmed"
     assert [one.line for one in candidate.verdict.dropped] == [OF_ITSELF["en"][0]]
