@@ -6,14 +6,11 @@ ones. Each test gets a database of its own, made from a migrated template.
 
 import asyncio
 import os
-import shutil
 import socket
-import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import asyncpg
 import httpx
@@ -36,6 +33,7 @@ from service.storage.database import migrate
 from service.usecases import recall
 from service.usecases.compress import compress
 from tests import constants
+from tests.folders import temporary_folder
 from tests.loopback import only_loopback
 from tests.shared_texts import SharedTexts
 from workers.worker import run_worker as worker_running
@@ -135,19 +133,9 @@ async def _servers() -> AsyncIterator[Urls]:
             redis = f"redis://{queue.get_container_host_ip()}:{queue.get_exposed_port(6379)}/0"
             yield Urls(database.get_connection_url(), redis)
         return
-    # Not under pytest's own folders: as root, the servers run as another user who cannot get there.
-    folder = _folder()
-    try:
+    with temporary_folder() as folder:
         async with run_embedded_servers(folder / "data", fast=True) as started:
             yield started
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="precis-tests-"))
-    folder.chmod(0o711)
-    return folder
 
 
 def _docker_answers() -> bool:

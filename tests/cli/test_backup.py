@@ -3,7 +3,6 @@
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from service.settings import load
 from service.storage import database
 from tests.cli.conftest import Cli, says
 from tests.conftest import Service, drain
+from tests.folders import temporary_folder
 from tests.service.talk import Talk, row
 
 Upgrade = Callable[[], tuple[str, str]]
@@ -101,11 +101,8 @@ async def test_a_backup_of_an_older_version_is_migrated(
 
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
-    """Not under pytest's own folders: as root, the servers run as another user who cannot get there."""
-    folder = Path(tempfile.mkdtemp(prefix="precis-tests-"))
-    folder.chmod(0o711)
-    yield folder / "data"
-    shutil.rmtree(folder)
+    with temporary_folder() as folder:
+        yield folder / "data"
 
 
 async def test_an_embedded_database_is_dumped_before_it_is_migrated_and_not_migrated_without(

@@ -1,6 +1,5 @@
 """Commands on this machine: settings, the schema, first keys, and what is said where there is no database."""
 
-import socket
 from pathlib import Path
 
 import pytest
@@ -97,16 +96,14 @@ async def test_reconciling_needs_an_address_a_key_and_a_tenant(cli: Cli) -> None
 LOCAL = [["keys", "create", "--first"], ["tenants", "erase", "x", "--yes"], ["retention"]]
 
 
-@pytest.mark.parametrize("command", LOCAL, ids=" ".join)
 def test_a_command_where_there_is_no_database_says_so_and_makes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    folder = tmp_path / "precis-data"
+    told = f"{tmp_path / 'precis-data'} has no database of Precis"
 
-    result = CliRunner().invoke(app, command)
-
-    says(result, f"{folder} has no database of Precis", "PRECIS_DATA_DIR", "PRECIS_DATABASE_URL", "precis serve")
+    for command in LOCAL:
+        says(CliRunner().invoke(app, command), told, "PRECIS_DATA_DIR", "PRECIS_DATABASE_URL", "precis serve")
     assert [*tmp_path.rglob("*")] == []
 
 
@@ -151,19 +148,11 @@ async def test_a_misspelt_setting_is_named_and_the_command_goes_on(cli: Cli) -> 
     assert len(result.stderr.splitlines()) == 1
 
 
-def closed_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-    return port
-
-
 @pytest.mark.parametrize(
-    "url",
-    ["postgresql://precis:hush-hush@127.0.0.1:{port}/precis", "nonsense", "mysql://u:hush-hush@127.0.0.1/x"],
-    ids=["nobody listens", "nonsense", "another database"],
+    "url", ["postgresql://precis:hush-hush@127.0.0.1:1/precis", "nonsense", "mysql://u:hush-hush@127.0.0.1/x"]
 )
 async def test_a_database_that_cannot_be_reached_is_one_clear_line(cli: Cli, url: str) -> None:
-    result = await cli("migrate", PRECIS_DATABASE_URL=url.format(port=closed_port()))
+    result = await cli("migrate", PRECIS_DATABASE_URL=url)
 
     says(result, "PRECIS_DATABASE_URL")
     assert "hush-hush" not in result.stderr

@@ -27,8 +27,9 @@ from service.storage.sealing import Cipher
 from service.storage.tables import ChatKey
 from service.transcript import unfold_messages
 from tests.fakes.scripted_llm import Request, ScriptedLLM, scripted_llm
-from tests.faults.fleet import Fleet, Kind, fleet, reachable_folder
+from tests.faults.fleet import Fleet, Kind, fleet
 from tests.faults.traffic import Traffic, narrate, story_in
+from tests.folders import reachable_folder
 from tests.service.encrypted import columns
 from tests.service.talk import check_tree
 from tests.waiting import until

@@ -13,7 +13,6 @@ import itertools
 import os
 import shutil
 import signal
-import tempfile
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -198,7 +197,7 @@ class Fleet:
 
 @asynccontextmanager
 async def fleet(folder: Path, llm: ScriptedLLM) -> AsyncIterator[Fleet]:
-    """A running fleet on the data in this folder, which is made when it is missing; see `reachable_folder`."""
+    """A running fleet on the data in this folder, which is made when it is missing."""
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(claim_folder(folder))
         ports = [find_free_port(), find_free_port()]
@@ -225,13 +224,6 @@ async def _first(member: Member, keeping: asyncio.Task[None]) -> None:
     up.cancel()
     if keeping.done():
         await keeping
-
-
-def reachable_folder(prefix: str) -> Path:
-    """A new folder that others can get to: as root, the database servers run as an unprivileged user."""
-    folder = Path(tempfile.mkdtemp(prefix=prefix))
-    folder.chmod(0o711)
-    return folder
 
 
 def _environment(urls: Urls, llm: ScriptedLLM) -> list[str]:

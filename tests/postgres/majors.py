@@ -11,6 +11,7 @@ import asyncpg
 
 from service.embedded import postgres, process, valkey
 from service.embedded.account import choose_account, find_obstacle
+from tests.folders import temporary_folder
 from tests.postgres import play, wheels
 
 MAJORS = (14, 15, 16, 17, 18)
@@ -34,7 +35,7 @@ async def main(argv: list[str]) -> int:
 @contextlib.asynccontextmanager
 async def _servers(major: int) -> AsyncIterator[tuple[str, str]]:
     installed = await asyncio.to_thread(wheels.program, major)
-    with play.folder() as folder:
+    with temporary_folder() as folder:
         program = await asyncio.to_thread(_program, installed, folder)
         async with (
             postgres.serve_postgres(program, folder, fast=True) as (_, database),

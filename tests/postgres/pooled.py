@@ -4,6 +4,7 @@ import asyncio
 import sys
 
 from service.embedded.servers import run_embedded_servers
+from tests.folders import temporary_folder
 from tests.postgres import pgbouncer, play
 
 
@@ -11,7 +12,7 @@ async def main(options: list[str]) -> int:
     """Runs the tests, and says with what; pytest's exit code."""
     binary = pgbouncer.program()
     print(pgbouncer.version(binary), flush=True)  # noqa: T201 - a command
-    with play.folder() as folder:
+    with temporary_folder() as folder:
         async with (
             run_embedded_servers(folder / "data", fast=True) as servers,
             pgbouncer.pooling(binary, folder, servers.database) as pooled,

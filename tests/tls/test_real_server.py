@@ -1,9 +1,7 @@
 """A migration, a service, a backup and a restore on a PostgreSQL that speaks TLS, as the URL wants it."""
 
 import os
-import shutil
 import signal
-import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from service.embedded.urls import CLUSTER
 from service.runtime import Urls
 from service.storage import database
 from tests.conftest import serving, small_window
+from tests.folders import temporary_folder
 from tests.service.talk import Talk
 from tests.tls.authority import Authority
 from tests.waiting import until
@@ -30,13 +29,11 @@ pytestmark = [
 
 @pytest_asyncio.fixture
 async def secured() -> AsyncIterator[str]:
-    """The URL of a PostgreSQL with TLS. As root, it runs as another user, who cannot get into pytest's own folders."""
+    """The URL of a PostgreSQL with TLS."""
     assert SERVER
-    folder = Path(tempfile.mkdtemp(prefix="precis-tls-"))
-    os.chmod(folder, 0o711)
-    data = folder / CLUSTER
-    account = choose_account(data)
-    try:
+    with temporary_folder() as folder:
+        data = folder / CLUSTER
+        account = choose_account(data)
         authority = Authority(folder, "authority")
         signed = authority.signed("localhost")
         give(signed.key, account)
@@ -52,8 +49,6 @@ async def secured() -> AsyncIterator[str]:
 
             await until(speaks_tls)
             yield f"{url}?sslmode=verify-full&sslrootcert={authority.certificate}"
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 async def rows(url: str, query: str) -> list[asyncpg.Record]:
