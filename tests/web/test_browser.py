@@ -19,7 +19,6 @@ from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_p
 
 from service.web.words import segment
 from tests.conftest import Service, fresh_database, serving, small_window
-from tests.service.talk import row
 from tests.web.filled import HOSTILE, HOSTILE_ID, PUMPS, Filled, fill
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -151,16 +150,6 @@ async def opened(site: Site, *, scripts: bool = True, **more: Any) -> AsyncItera
 async def tab(site: Site) -> AsyncIterator[Tab]:
     async with opened(site) as signed_in:
         yield signed_in
-
-
-async def dead(site: Site) -> str:
-    """The id of a chat that is dead, and nobody else's in these tests."""
-    found = await row(
-        site.service.runtime,
-        "select external_id from chats where dead_at is not null and external_id <> :hostile order by id limit 1",
-        hostile=HOSTILE_ID,
-    )
-    return str(found.external_id)
 
 
 # Hostile texts
