@@ -284,6 +284,7 @@ async def test_a_chat_is_called_by_its_title_and_its_user_by_their_name(visitor:
     ("page", "form", "said", "action"),
     [
         ("/jobs", "/jobs/retry", "0 dead", "job.retry"),
+        ("/chats/filled-1", "/chats/filled-1/retry", "The work is due now.", "job.retry"),
         ("/chats/filled-2", "/chats/filled-2/resume", "This chat is summarised again.", "chat.resume"),
     ],
 )
