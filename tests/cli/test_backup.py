@@ -29,10 +29,6 @@ revision, down_revision = "999", "{older}"
 
 def upgrade():
     op.execute("alter table audit add column later text")
-
-
-def downgrade():
-    op.execute("alter table audit drop column later")
 """
 
 

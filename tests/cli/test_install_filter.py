@@ -154,11 +154,14 @@ async def test_a_model_that_open_webui_does_not_have_writes_nothing(install: Ins
     assert install.webui.writes == []
 
 
-async def test_a_second_run_writes_nothing_even_with_another_database(install: Installer, servers: Urls) -> None:
-    await install()
-    install.webui.writes.clear()
-
+async def test_another_database_is_told_as_such_and_a_second_run_needs_none(install: Installer, servers: Urls) -> None:
     async with fresh_database(servers) as other:
+        unknown = await install(PRECIS_DATABASE_URL=other.database)
+        assert "does not know its key" in unknown.stderr
+        assert "PRECIS_DATABASE_URL" in unknown.stderr
+        await install()
+        install.webui.writes.clear()
+
         result = await install(PRECIS_DATABASE_URL=other.database)
 
     assert result.exit_code == 0, result.output
@@ -171,22 +174,15 @@ async def test_what_was_set_by_hand_stays_and_only_a_working_new_key_revokes_the
     install.webui.valves["precis"] |= {"timeout": 2.0, "api_key": "lost"}
 
     install.webui.outlet = {}
-    assert (await install()).exit_code == 1
-    assert await install.keys() == [True, True]
+    for _ in range(2):  # the service knows the new key, though the filter cannot use it yet
+        assert (await install()).exit_code == 1
+        assert await install.keys() == [True, True]
 
     install.webui.outlet = None
     install.webui.valves["precis"]["api_key"] = "lost again"
     assert (await install()).exit_code == 0
     assert await install.keys() == [False, False, True]
     assert install.webui.valves["precis"]["timeout"] == 2.0
-
-
-async def test_a_key_that_the_service_knows_is_kept_although_the_filter_cannot_use_it_yet(install: Installer) -> None:
-    install.webui.outlet = {}
-    assert (await install()).exit_code == 1
-    assert (await install()).exit_code == 1
-
-    assert await install.keys() == [True]
 
 
 async def test_the_events_function_gets_a_key_of_its_own_in_the_place_of_any_other(install: Installer) -> None:
@@ -281,14 +277,6 @@ async def test_the_filter_under_another_id_is_told_because_both_would_run(instal
 
     says(await install(), "'by_hand'", "both would run")
     assert install.webui.writes == []
-
-
-async def test_a_service_on_another_database_is_told_as_such(install: Installer, servers: Urls) -> None:
-    async with fresh_database(servers) as other:
-        result = await install(PRECIS_DATABASE_URL=other.database)
-
-    assert "does not know its key" in result.stderr
-    assert "PRECIS_DATABASE_URL" in result.stderr
 
 
 async def test_uninstalling_takes_functions_and_keys_and_a_second_time_finds_none(install: Installer) -> None:

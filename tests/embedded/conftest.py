@@ -1,22 +1,15 @@
-"""Folders that the servers' account can reach, one of them with data, and services that run in them."""
+"""Folders that the servers' account can reach, one of them with data."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from service.embedded.folder import list_servers
 from service.embedded.servers import run_embedded_servers
-from tests.embedded.folders import Launcher, remember
+from tests.embedded.folders import remember
 from tests.folders import temporary_folder
-
-
-@pytest.fixture
-async def launch() -> AsyncIterator[Launcher]:
-    launcher = Launcher()
-    yield launcher
-    await launcher.close()
 
 
 @pytest.fixture

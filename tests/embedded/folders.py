@@ -1,12 +1,11 @@
 """Data folders of both servers: what runs in one, what it remembers, and services that use it."""
 
 import asyncio
-import json
 import os
 import pwd
-import signal
 import sys
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import asyncpg
@@ -42,48 +41,27 @@ async def database(url: str) -> "asyncpg.Connection[asyncpg.Record]":
     return await asyncpg.connect(url.replace("+asyncpg", ""))
 
 
-@dataclass
-class Service:
-    """A `running_service.py` in its own process."""
-
-    process: asyncio.subprocess.Process
-
-    async def says(self) -> dict[str, str]:
-        assert self.process.stdout
-        line = await asyncio.wait_for(self.process.stdout.readline(), 120)
-        facts: dict[str, str] = json.loads(line)
-        return facts
-
-    async def kill(self) -> None:
-        self.process.kill()
-        await self.process.wait()
-
-    async def close(self) -> None:
-        if self.process.returncode is None:
-            self.process.send_signal(signal.SIGTERM)
-        await self.process.communicate()
+@asynccontextmanager
+async def launched(data_dir: Path, *more: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A `running_service.py` in its own process, killed at the end."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(REPOSITORY / "tests/embedded/running_service.py"), str(data_dir), *more),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env=ENVIRONMENT,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
 
 
-class Launcher:
-    def __init__(self) -> None:
-        self._started: list[Service] = []
-
-    async def __call__(self, data_dir: Path, *more: str) -> Service:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            str(REPOSITORY / "tests/embedded/running_service.py"),
-            str(data_dir),
-            *more,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env=ENVIRONMENT,
-        )
-        self._started.append(Service(process))
-        return self._started[-1]
-
-    async def close(self) -> None:
-        for service in self._started:
-            await service.close()
+async def said(process: asyncio.subprocess.Process) -> str:
+    """Its only line."""
+    assert process.stdout
+    return (await asyncio.wait_for(process.stdout.readline(), 120)).decode()
 
 
 def names(folder: Path, pattern: str) -> list[str]:

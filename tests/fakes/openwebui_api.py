@@ -32,7 +32,6 @@ class OpenWebUIApi:
 
     url: str = ""
     version: str = "0.12.4"
-    role: str = "admin"
     features: Json = field(default_factory=lambda: {"auth": True})
     models: list[str] = field(default_factory=lambda: ["model-1", "model-2"])
     chats: dict[str, str] = field(default_factory=dict)  # users by chat
@@ -51,12 +50,14 @@ class OpenWebUIApi:
             case "GET", ["config"]:
                 return {"features": self.features}
             case "POST", ["auths", "signin"]:
-                known = (body["email"], body["password"]) in ((EMAIL, PASSWORD), ("admin@localhost", "admin"))
-                return {"token": TOKEN, "role": self.role} if known else None
+                known = (body["email"], body["password"]) == (EMAIL, PASSWORD)
+                return {"token": TOKEN, "role": "admin"} if known else None
             case _ if not authorised:
                 return None
-            case "GET", ["auths" | "chats" as what, name]:
-                return self._of_users(what, name)
+            case "GET", ["auths", _]:
+                return {"id": ADMIN, "role": "admin"}
+            case "GET", ["chats", name]:
+                return {"id": name, "user_id": self.chats[name], "chat": {}} if name in self.chats else None
             case "GET", ["models"]:
                 return {"data": [{"id": one} for one in self.models]}
             case _, ["functions", *where]:
@@ -64,11 +65,6 @@ class OpenWebUIApi:
             case _, ["tools", *where]:
                 return self._tools(method, where, body)
         return None
-
-    def _of_users(self, what: str, name: str) -> object:
-        if what == "auths":
-            return {"id": ADMIN, "role": self.role}
-        return {"id": name, "user_id": self.chats[name], "chat": {}} if name in self.chats else None
 
     def _tools(self, method: str, where: list[str], body: Json) -> object:
         if method != "GET":

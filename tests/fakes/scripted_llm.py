@@ -110,7 +110,6 @@ class ScriptedLLM:
     url: str = ""
     default: Default = Say("A scripted summary.")
     requests: list[Request] = field(default_factory=list)  # chat requests, oldest first
-    connections: int = 0  # opened so far
     thinking: Callable[[Request], Awaitable[object]] | None = None
     _script: deque[Behaviour] = field(default_factory=deque)
     _arrival: asyncio.Event = field(default_factory=asyncio.Event)
@@ -148,11 +147,7 @@ class ScriptedLLM:
 async def scripted_llm(default: Default = Say("A scripted summary.")) -> AsyncIterator[ScriptedLLM]:
     """Serve on a free port of 127.0.0.1 until the block ends; then hanging requests are cut."""
     llm = ScriptedLLM(default=default)
-
-    def opened() -> None:
-        llm.connections += 1
-
-    async with http_server.serving(functools.partial(_answer, llm), opened) as llm.url:
+    async with http_server.serving(functools.partial(_answer, llm)) as llm.url:
         yield llm
 
 

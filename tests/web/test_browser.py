@@ -132,9 +132,9 @@ async def site(servers: Any) -> AsyncIterator[Site]:
 
 
 @asynccontextmanager
-async def opened(site: Site, *, scripts: bool = True, **more: Any) -> AsyncIterator[Tab]:
+async def opened(site: Site, **more: Any) -> AsyncIterator[Tab]:
     """A tab of a new browser profile, signed in; at its end nothing may have gone wrong."""
-    context = await site.browser.new_context(java_script_enabled=scripts, **({"viewport": WIDE} | more))
+    context = await site.browser.new_context(**({"viewport": WIDE} | more))
     try:
         await context.add_init_script(_NOTED)
         tab = Tab(await context.new_page(), site)
@@ -266,18 +266,8 @@ async def test_a_list_renews_itself_but_not_under_the_pointer_or_the_focus(site:
         assert await asked() == before, "with the focus in it"
 
 
-# Pictures
-
-
-@pytest.fixture
-def pictures(tmp_path: Path) -> Path:
-    folder = Path(os.environ.get("WEB_SCREENSHOTS") or tmp_path)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-async def test_the_picture_of_the_documentation_is_small(site: Site, pictures: Path) -> None:
+async def test_the_picture_of_the_documentation_is_small(site: Site, tmp_path: Path) -> None:
     async with opened(site, viewport={"width": 1280, "height": 900}, color_scheme="light") as tab:
         await tab.goto(f"/chats/{PUMPS}")
-        picture = await tab.page.screenshot(path=pictures / "page-chat.png")
+        picture = await tab.page.screenshot(path=Path(os.environ.get("WEB_SCREENSHOTS") or tmp_path) / "page-chat.png")
         assert len(picture) <= 200_000
