@@ -65,9 +65,9 @@ def _only_loopback() -> Iterator[list[str]]:
 
 
 @pytest.fixture(autouse=True)
-def tried_beyond(_only_loopback: list[str]) -> Iterator[list[str]]:
-    """What of other machines a test tried to reach; whoever does not expect it fails, even if the error was caught."""
-    yield _only_loopback
+def _tried_beyond(_only_loopback: list[str]) -> Iterator[None]:
+    """Whoever tried to reach another machine fails, even if the error was caught."""
+    yield
     tried = _only_loopback.copy()
     _only_loopback.clear()
     assert not tried, "a test tried to reach another machine"
@@ -147,13 +147,20 @@ def _docker_answers() -> bool:
         return probe.connect_ex(address.removeprefix("unix://")) == 0
 
 
-async def execute(url: str, *statements: str) -> None:
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
+    """A connection of its own."""
     connection = await asyncpg.connect(make_url(url).set(drivername="postgresql").render_as_string(hide_password=False))
     try:
-        for statement in statements:
-            await connection.execute(statement)
+        yield connection
     finally:
         await connection.close()
+
+
+async def execute(url: str, *statements: str) -> None:
+    async with connected(url) as connection:
+        for statement in statements:
+            await connection.execute(statement)
 
 
 async def drop_database(url: str, name: str) -> None:

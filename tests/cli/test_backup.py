@@ -6,7 +6,6 @@ import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
@@ -16,7 +15,7 @@ from service.runtime import open_servers
 from service.settings import load
 from service.storage import database
 from tests.cli.conftest import Cli, says
-from tests.conftest import Service, drain
+from tests.conftest import Service, connected, drain
 from tests.folders import temporary_folder
 from tests.service.talk import Talk, row
 
@@ -49,11 +48,8 @@ def upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Upgrade
 
 
 async def revision(url: str) -> str:
-    connection = await asyncpg.connect(url.replace("+asyncpg", ""))
-    try:
+    async with connected(url) as connection:
         return str(await connection.fetchval("select version_num from alembic_version"))
-    finally:
-        await connection.close()
 
 
 async def test_a_backup_brings_everything_back(cli: Cli, service: Service, tmp_path: Path) -> None:

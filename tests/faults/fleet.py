@@ -19,10 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import asyncpg
 import httpx
 from redis.asyncio import Redis
-from sqlalchemy import make_url
 
 from service.embedded import postgres, valkey
 from service.embedded.folder import claim_folder
@@ -33,6 +31,7 @@ from service.runtime import Urls
 from service.settings import Settings, load
 from service.storage.database import connect, migrate
 from service.storage.keys import create_key
+from tests.conftest import connected
 from tests.constants import NEVER, precis
 from tests.fakes.scripted_llm import ScriptedLLM
 from tests.service.encrypted import FIRST
@@ -67,8 +66,7 @@ SETTINGS = {
 class Member:
     """One process, kept running from `keep` on."""
 
-    def __init__(self, name: str, kind: Kind, run: Run) -> None:
-        self.name = name
+    def __init__(self, kind: Kind, run: Run) -> None:
         self.kind = kind
         self.up = asyncio.Event()  # it answers
         self.down = asyncio.Event()
@@ -143,25 +141,20 @@ class Fleet:
         ) as client:
             yield client
 
-    async def rows(self, query: str, *values: object) -> list[Any]:
+    async def rows(self, query: str) -> list[Any]:
         """What the database says, asked over a connection of its own."""
         await self.of("postgres")[0].up.wait()
-        url = make_url(self.urls.database).set(drivername="postgresql").render_as_string(hide_password=False)
-        connection = await asyncpg.connect(url)
-        try:
-            return list(await connection.fetch(query, *values))
-        finally:
-            await connection.close()
+        async with connected(self.urls.database) as connection:
+            return list(await connection.fetch(query))
 
     async def flush(self) -> None:
         """Redis forgets everything."""
         async with Redis.from_url(self.urls.redis) as redis:
             await redis.flushall()
 
-    async def converged(self, chats: str = "%") -> bool:
-        """Whether nothing is due for the chats of this pattern and all that was handed over is done."""
-        query = "select 1 from chats where external_id like $1 and due_at is not null"
-        return not await self.rows(query, chats)
+    async def converged(self) -> bool:
+        """Whether nothing is due."""
+        return not await self.rows("select 1 from chats where due_at is not null")
 
     @asynccontextmanager
     async def kept(self, *members: Member) -> AsyncIterator[None]:
@@ -180,11 +173,11 @@ class Fleet:
     def api(self, name: str, port: int) -> Member:
         """An API process, not started yet."""
         command = ["serve", "--no-worker", "--host", HOST, "--port", str(port)]
-        return Member(name, "api", lambda: self._precis(name, command, lambda _: _answers(port)))
+        return Member("api", lambda: self._precis(name, command, lambda _: _answers(port)))
 
     def worker(self, name: str) -> Member:
         """A worker, not started yet."""
-        return Member(name, "worker", lambda: self._precis(name, ["worker"], _greets))
+        return Member("worker", lambda: self._precis(name, ["worker"], _greets))
 
     @asynccontextmanager
     async def _precis(self, name: str, command: Sequence[str], probe: Callable[[Path], Any]) -> AsyncIterator[Server]:
@@ -203,8 +196,8 @@ async def fleet(folder: Path, llm: ScriptedLLM) -> AsyncIterator[Fleet]:
         ports = [find_free_port(), find_free_port()]
         made = Fleet(folder, Urls("", ""), llm)
         urls: dict[str, str] = {}
-        database = Member("postgres", "postgres", lambda: _database(folder, ports[0], urls))
-        queue = Member("redis", "redis", lambda: _queue(folder, ports[1], urls))
+        database = Member("postgres", lambda: _database(folder, ports[0], urls))
+        queue = Member("redis", lambda: _queue(folder, ports[1], urls))
         await stack.enter_async_context(made.kept(database, queue))
         made.urls = Urls(urls["database"], urls["redis"])
         made.ports = [find_free_port() for _ in range(_APIS)]

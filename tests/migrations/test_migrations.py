@@ -6,7 +6,6 @@ import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import asyncpg
 import pytest
 import pytest_asyncio
 from alembic import command
@@ -18,7 +17,7 @@ from service.runtime import Urls, open_runtime
 from service.settings import load
 from service.storage.database import check_schema, connect, make_alembic_config, migrate
 from service.storage.tables import metadata
-from tests.conftest import Service, drop_database, execute
+from tests.conftest import Service, connected, drop_database, execute
 
 TABLES = {table.name for table in metadata.sorted_tables} | {"alembic_version"}
 
@@ -34,11 +33,8 @@ async def empty(servers: Urls) -> AsyncIterator[str]:
 
 async def fetch(url: str, query: str) -> list[str]:
     """The first column of a query, as text."""
-    connection = await asyncpg.connect(url.replace("+asyncpg", ""))
-    try:
+    async with connected(url) as connection:
         return [str(row[0]) for row in await connection.fetch(query)]
-    finally:
-        await connection.close()
 
 
 async def names(url: str) -> set[str]:

@@ -5,7 +5,6 @@ import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import asyncpg
 import pytest
 import pytest_asyncio
 
@@ -14,7 +13,7 @@ from service.embedded.account import choose_account, give
 from service.embedded.urls import CLUSTER
 from service.runtime import Urls
 from service.storage import database
-from tests.conftest import serving, small_window
+from tests.conftest import connected, serving, small_window
 from tests.folders import temporary_folder
 from tests.service.talk import Talk
 from tests.tls.authority import Authority
@@ -45,18 +44,11 @@ async def secured() -> AsyncIterator[str]:
             url = plain.replace("127.0.0.1", "localhost")
 
             async def speaks_tls() -> bool:
-                return bool((await rows(url, "show ssl"))[0]["ssl"] == "on")
+                async with connected(url) as connection:
+                    return bool(await connection.fetchval("show ssl") == "on")
 
             await until(speaks_tls)
             yield f"{url}?sslmode=verify-full&sslrootcert={authority.certificate}"
-
-
-async def rows(url: str, query: str) -> list[asyncpg.Record]:
-    connection = await asyncpg.connect(url)
-    try:
-        return list(await connection.fetch(query))
-    finally:
-        await connection.close()
 
 
 async def test_every_connection_goes_by_tls_and_a_dump_too(secured: str, servers: Urls, tmp_path: Path) -> None:
@@ -66,11 +58,11 @@ async def test_every_connection_goes_by_tls_and_a_dump_too(secured: str, servers
         leaf = talk.turns(3)
         await talk.ingest(leaf)
         before = await talk.ask(leaf)
-        sessions = await rows(
-            secured,
-            "select application_name as name, ssl from pg_stat_ssl join pg_stat_activity using (pid)"
-            " where datname = current_database()",
-        )
+        async with connected(secured) as connection:
+            sessions = await connection.fetch(
+                "select application_name as name, ssl from pg_stat_ssl join pg_stat_activity using (pid)"
+                " where datname = current_database()"
+            )
         assert {session["name"] for session in sessions} >= {"precis", "precis-reads"}
         assert all(session["ssl"] for session in sessions)
 
