@@ -8,12 +8,11 @@ All processes are started through `service/tied.py`, so none of them outlives th
 """
 
 import asyncio
-import contextlib
 import itertools
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -160,31 +159,28 @@ class Fleet:
     async def kept(self, *members: Member) -> AsyncIterator[None]:
         """These members run, and are the fleet's, while the context is open."""
         self.members += members
-        tasks = [asyncio.create_task(member.keep()) for member in members]
-        try:
-            for member, task in zip(members, tasks, strict=True):
-                await _first(member, task)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(member.keep()) for member in members]
+            for member in members:
+                await member.up.wait()
             yield
-        finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     def api(self, name: str, port: int) -> Member:
         """An API process, not started yet."""
-        command = ["serve", "--no-worker", "--host", HOST, "--port", str(port)]
-        return Member("api", lambda: self._precis(name, command, lambda _: _answers(port)))
+        return Member("api", lambda: self._precis(name, "serve", "--no-worker", "--host", HOST, "--port", str(port)))
 
     def worker(self, name: str) -> Member:
         """A worker, not started yet."""
-        return Member("worker", lambda: self._precis(name, ["worker"], _greets))
+        return Member("worker", lambda: self._precis(name, "worker"))
 
     @asynccontextmanager
-    async def _precis(self, name: str, command: Sequence[str], probe: Callable[[Path], Any]) -> AsyncIterator[Server]:
+    async def _precis(self, name: str, *command: str) -> AsyncIterator[Server]:
         starts = sum(1 for _ in self.folder.glob(f"{name}.*.log"))
         log = self.folder / f"{name}.{starts + 1}.log"  # all are kept: they tell what a killed one did
         arguments = [*_environment(self.urls, self.llm), *PRECIS, *command]
-        async with run_server(_ENV, arguments, log, lambda: probe(log)) as server:
+        async with run_server(_ENV, arguments, log, lambda: _greets(log)) as server:
             yield server
 
 
@@ -210,15 +206,6 @@ async def fleet(folder: Path, llm: ScriptedLLM) -> AsyncIterator[Fleet]:
         yield made
 
 
-async def _first(member: Member, keeping: asyncio.Task[None]) -> None:
-    """Waits until a member is up for the first time; raises when it does not get there."""
-    up = asyncio.create_task(member.up.wait())
-    await asyncio.wait({up, keeping}, return_when=asyncio.FIRST_COMPLETED)
-    up.cancel()
-    if keeping.done():
-        await keeping
-
-
 def _environment(urls: Urls, llm: ScriptedLLM) -> list[str]:
     """As `env` takes it."""
     ours = SETTINGS | {"DATABASE_URL": urls.database, "REDIS_URL": urls.redis, "SUMMARISER_URL": llm.openai_url}
@@ -238,14 +225,5 @@ async def _queue(folder: Path, port: int, urls: dict[str, str]) -> AsyncIterator
 
 
 async def _greets(log: Path) -> bool:
-    """A worker has no port; it says when it has opened everything."""
-    return " worker, summaries by " in await asyncio.to_thread(log.read_text, errors="replace")
-
-
-async def _answers(port: int) -> bool:
-    with contextlib.suppress(OSError):
-        reader, writer = await asyncio.open_connection(HOST, port)
-        with contextlib.closing(writer):
-            writer.write(b"GET /livez HTTP/1.1\r\nHost: fleet\r\nConnection: close\r\n\r\n")
-            return (await reader.read()).startswith(b"HTTP/1.1 200 ")
-    return False
+    """What it says when it has opened everything."""
+    return ", summaries by " in await asyncio.to_thread(log.read_text, errors="replace")
