@@ -16,8 +16,6 @@ from tests.service.talk import row, rows, run_sql
 
 KEY = f"precis_op_{'0123456789abcdef' * 4}"
 
-# First keys
-
 
 async def test_a_first_key_is_made_in_the_database_and_a_new_tenant_with_it(cli: Cli, service: Service) -> None:
     made = await cli("keys", "create", "--first", "--tenant", "second", "--name", "of its operator")
@@ -53,9 +51,6 @@ async def test_migrate_stores_the_key_of_the_commands_as_the_first_and_no_other(
     says(await cli("migrate", PRECIS_KEY=KEY), "was revoked")
 
 
-# What others wrote
-
-
 def test_control_characters_are_written_out_and_nothing_else() -> None:
     told = "Grüße 😀 👩‍👩‍👧\tו\nnext \x1b[0m \x85 \x7f \u2028 \u2066"
 
@@ -77,9 +72,6 @@ def test_no_control_character_of_others_reaches_a_terminal(capsys: pytest.Captur
     assert not set(HOSTILE) & {*"\x1b\x07\x9b\r\u202e"} & set(said)
 
 
-# Retention and reconciliation
-
-
 async def test_retention_counts_what_it_removed(cli: Cli) -> None:
     assert "bodies       0\n" in (await cli("retention")).stdout
 
@@ -88,9 +80,6 @@ async def test_reconciling_needs_an_address_a_key_and_a_tenant(cli: Cli) -> None
     says(await cli("reconcile"), "PRECIS_OPENWEBUI_URL", "PRECIS_OPENWEBUI_KEY")
     there = {"PRECIS_OPENWEBUI_URL": "http://127.0.0.1:1", "PRECIS_OPENWEBUI_KEY": "sk-x"}
     says(await cli("reconcile", "--tenant", "nobody", **there), "no tenant has the name 'nobody'")
-
-
-# Where there is no database
 
 
 LOCAL = [["keys", "create", "--first"], ["tenants", "erase", "x", "--yes"], ["retention"]]
@@ -114,9 +103,6 @@ async def test_a_command_does_not_migrate_the_database_that_it_looks_at(cli: Cli
         says(await cli(*command), "migration none", "precis migrate")
 
     await execute(urls.database, "create table alembic_version (version_num text)")  # nobody made it
-
-
-# Migrate, config, version
 
 
 async def test_config_shows_every_setting_and_no_secret(cli: Cli, urls: Urls, tmp_path: Path) -> None:

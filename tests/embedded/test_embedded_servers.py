@@ -32,9 +32,6 @@ def groups(pid: int) -> list[int]:
     return [int(gid) for line in lines if line.startswith("Groups:") for gid in line.split()[1:]]
 
 
-# Running
-
-
 async def test_a_first_start_makes_a_database_that_the_role_owns(place: Path) -> None:
     os.chmod(place, 0o751)
     async with run_embedded_servers(place) as servers:

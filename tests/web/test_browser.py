@@ -152,9 +152,6 @@ async def tab(site: Site) -> AsyncIterator[Tab]:
         yield signed_in
 
 
-# Hostile texts
-
-
 async def test_nothing_of_a_hostile_chat_runs_is_loaded_or_leads_away(site: Site, tab: Tab) -> None:
     for name, path in site.pages.items():
         await tab.goto(path)
@@ -168,9 +165,6 @@ async def test_nothing_of_a_hostile_chat_runs_is_loaded_or_leads_away(site: Site
     await tab.goto(f"{site.pages['a hostile checkpoint']}")
     assert "{{7*7}}${7*7}" in (await tab.page.locator("main").text_content() or ""), "it is shown as it is"
     assert HOSTILE in await tab.page.get_by_label("State").input_value()
-
-
-# For everybody
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -235,9 +229,6 @@ async def test_the_keyboard_is_enough(tab: Tab) -> None:
         await page.keyboard.press("Tab")
         order.append(await page.evaluate("document.activeElement.name"))
     assert order == ["user", "state"]
-
-
-# Lists that renew themselves
 
 
 async def test_a_list_renews_itself_but_not_under_the_pointer_or_the_focus(site: Site) -> None:

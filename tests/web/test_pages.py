@@ -57,9 +57,6 @@ def ids(page: Page) -> list[str]:
     return re.findall(r'<th scope="row"><a class="id" href="/chats/[^"]+">([^<]+)</a>', page.html)
 
 
-# Pages as such
-
-
 BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 
@@ -219,9 +216,6 @@ async def test_the_script_from_elsewhere_is_the_published_one_and_its_licence_is
     assert "0BSD" in (STATIC / "README.md").read_text()
 
 
-# The list
-
-
 @pytest.mark.parametrize("chat", ODD)
 async def test_a_chat_and_a_user_with_odd_ids_have_their_pages_and_actions(
     service: Service, visitor: Visitor, chat: str
@@ -275,9 +269,6 @@ async def test_a_chat_is_called_by_its_title_and_its_user_by_their_name(visitor:
         assert "inline" not in page.scripts
         assert "\u202e" not in page.html
     assert pages[1].html.count("<h1>Pumps") == 1
-
-
-# Actions
 
 
 @pytest.mark.parametrize(
@@ -400,9 +391,6 @@ async def test_a_correction_that_makes_no_sense_stores_nothing(
     assert refused.status == status
     assert said in refused.text
     assert len(await rows(service.runtime, "select 1 from checkpoints")) == before
-
-
-# Reading
 
 
 async def test_the_texts_stand_behind_a_step_that_is_noted(service: Service, visitor: Visitor, talk: Talk) -> None:

@@ -21,9 +21,6 @@ def cookie(page: Page) -> tuple[str, dict[str, str]]:
     return name, {key: str(value) for key, value in morsel.items() if value} | {"value": morsel.value}
 
 
-# In and out
-
-
 async def test_a_page_asks_for_a_key_and_then_shows_what_was_asked_for(service: Service) -> None:
     async with visiting(service) as visitor:
         refused = await visitor.get("/chats?state=dead&user=a%26b")
@@ -135,9 +132,6 @@ async def test_nobody_is_led_away_after_signing_in(service: Service, back: str) 
         assert (await visitor.sign_in(service.operator_key, back)).leads_to == "/"
         form = (await visitor.get("/sign-in", params={"back": back})).form("/sign-in")
         assert dict(form.fields)["back"] == "/"
-
-
-# Forms from elsewhere
 
 
 @pytest.mark.parametrize(
