@@ -23,10 +23,6 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def postmaster(folder: Path) -> psutil.Process:
-    return psutil.Process(int((folder / "database" / "postmaster.pid").read_text().split()[0]))
-
-
 def groups(pid: int) -> list[int]:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return [int(gid) for line in lines if line.startswith("Groups:") for gid in line.split()[1:]]
@@ -135,7 +131,7 @@ async def test_after_kill_9_of_the_service_both_servers_vanish_and_the_data_is_t
 
 async def test_a_killed_server_is_told_and_postgres_recovers_at_the_next_start(shared: Path) -> None:
     async with run_embedded_servers(shared, fast=True) as servers:
-        postmaster(shared).kill()
+        psutil.Process(int((shared / "database" / "postmaster.pid").read_text().split()[0])).kill()
         assert servers.died
         error = await asyncio.wait_for(servers.died, 120)
         assert "PostgreSQL stopped (exit code -9)" in str(error)

@@ -34,12 +34,12 @@ async def secured() -> AsyncIterator[str]:
         data = folder / CLUSTER
         account = choose_account(data)
         authority = Authority(folder, "authority")
-        signed = authority.signed("localhost")
-        give(signed.key, account)
+        certificate, key = authority.signed("localhost")
+        give(key, account)
         program = process.Program("PostgreSQL", SERVER, account, postgres.STOP)
         async with postgres.serve_postgres(program, folder, fast=True) as (server, plain):
             with (data / "postgresql.conf").open("a") as file:
-                file.write(f"ssl = on\nssl_cert_file = '{signed.certificate}'\nssl_key_file = '{signed.key}'\n")
+                file.write(f"ssl = on\nssl_cert_file = '{certificate}'\nssl_key_file = '{key}'\n")
             os.kill(server.pid, signal.SIGHUP)
             url = plain.replace("127.0.0.1", "localhost")
 
