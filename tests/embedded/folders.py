@@ -3,21 +3,22 @@
 import asyncio
 import os
 import pwd
+import resource
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import asyncpg
+import click
 from redis.asyncio import Redis
 
+from service.embedded.servers import run_embedded_servers
 from service.embedded.urls import Urls
+from service.errors import EmbeddedServerError
 
 AS_ROOT = os.geteuid() == 0
 NOBODY = pwd.getpwnam("nobody").pw_uid if AS_ROOT else os.geteuid()
-REPOSITORY = Path(__file__).parents[2]
-SITE_PACKAGES = Path(asyncpg.__file__).parents[1]
-ENVIRONMENT = os.environ | {"PYTHONPATH": f"{REPOSITORY}:{SITE_PACKAGES}", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 async def remember(servers: Urls, what: str) -> None:
@@ -41,14 +42,31 @@ async def database(url: str) -> "asyncpg.Connection[asyncpg.Record]":
     return await asyncpg.connect(url.replace("+asyncpg", ""))
 
 
+def run(data_dir: Path, largest_file: int | None) -> None:
+    """Runs the servers until its standard input ends, and says in a line that they run, or why they do not."""
+
+    async def servers() -> None:
+        try:
+            async with run_embedded_servers(data_dir, fast=True):
+                click.echo("They run.")
+                await asyncio.to_thread(sys.stdin.read)
+        except EmbeddedServerError as error:
+            click.echo(error)
+
+    if largest_file:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
+    asyncio.run(servers())
+
+
 @asynccontextmanager
-async def launched(data_dir: Path, *more: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A `running_service.py` in its own process, killed at the end."""
+async def launched(data_dir: Path, largest_file: int | None = None) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A service that does nothing but run its servers, in its own process, killed at the end."""
+    program = f"from tests.embedded.folders import Path, run; run(Path({str(data_dir)!r}), {largest_file})"
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, str(REPOSITORY / "tests/embedded/running_service.py"), str(data_dir), *more),
+        *(sys.executable, "-c", program),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        env=ENVIRONMENT,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
     )
     try:
         yield process

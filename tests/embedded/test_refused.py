@@ -138,7 +138,7 @@ async def test_a_parent_that_the_unprivileged_user_cannot_enter_is_named(place: 
 
 
 async def test_a_first_start_without_room_leaves_nothing(new: Path) -> None:
-    async with launched(new, "1000000") as service:  # no file above 1 MB: the first log segment has 16
+    async with launched(new, 1_000_000) as service:  # no file above 1 MB: the first log segment has 16
         assert "initdb failed" in await said(service)
         await service.wait()
     assert names(new, "postgres*/") == []
