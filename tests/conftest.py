@@ -53,12 +53,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _no_settings_from_outside() -> None:
-    for name in [name for name in os.environ if name.startswith("PRECIS_")]:
-        del os.environ[name]
-
-
-@pytest.fixture(autouse=True, scope="session")
 def _only_loopback() -> Iterator[list[str]]:
     with only_loopback() as tried:
         yield tried
@@ -74,20 +68,12 @@ def _tried_beyond(_only_loopback: list[str]) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model waits two seconds for what it looks up; a busy machine may need longer for its first text process."""
-    monkeypatch.setattr(recall, "_SECONDS", 60.0)
-
-
-@pytest.fixture(autouse=True)
-def _usual_constants() -> None:
+def _usual_constants(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test before this one changed is as usual again."""
     constants.change()
-
-
-@pytest.fixture(autouse=True)
-def _readiness_is_found_out_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "_KEPT", 0.0)
+    # Two seconds for the service; a busy machine may need longer for its first text process.
+    monkeypatch.setattr(recall, "_SECONDS", 60.0)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -97,9 +83,10 @@ def _text_processes() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _no_certificates(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Nobody speaks HTTPS here, and each new client of httpx reads all certificates: up to 50 ms, some 1,500 times."""
-    os.environ.pop("SSL_CERT_FILE", None)
+def _nothing_from_outside(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Neither settings nor certificates, all of which each new client of httpx reads: up to 50 ms, some 1,500 times."""
+    for name in [name for name in os.environ if name.startswith("PRECIS_") or name == "SSL_CERT_FILE"]:
+        del os.environ[name]
     os.environ["SSL_CERT_DIR"] = str(tmp_path_factory.mktemp("certificates"))
 
 

@@ -16,10 +16,6 @@ import pytest
 GIVEN = ("TEST_DATABASE_URL", "TEST_REDIS_URL", "DOCKER_HOST")
 
 
-class BeyondLoopback(OSError):
-    """A test tried to reach another machine."""
-
-
 def given() -> set[str]:
     """The hosts of the servers that the environment names, and their addresses."""
     hosts = {urlsplit(os.environ[name]).hostname for name in GIVEN if name in os.environ} - {None, ""}
@@ -48,7 +44,7 @@ def only_loopback() -> Iterator[list[str]]:
     def check(host: object) -> None:
         if not is_near(host, named):
             tried.append(str(host))
-            raise BeyondLoopback(f"a test tried to reach {host!r}")
+            raise OSError(f"a test tried to reach {host!r}")
 
     def guarded(self: socket.socket, address: Any) -> None:
         if self.family != socket.AF_UNIX:

@@ -51,17 +51,6 @@ class Precis:
     url: str = ""
     said: str = ""
 
-    async def greet(self) -> None:
-        """Reads until the address, and the keys when they follow."""
-        assert self.process.stdout
-        async with asyncio.timeout(120):
-            while line := (await self.process.stdout.readline()).decode():
-                self.said += line
-                if found := re.search(r"on (http://\S+),", line):
-                    self.url = found[1]
-                    break
-        assert self.url, self.said
-
     async def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Sends a signal; returns the exit status, with what else was said kept in `said`."""
         if self.process.returncode is None:
@@ -84,7 +73,13 @@ async def serving(folder: Path) -> AsyncIterator[Precis]:
     )
     precis = Precis(process)
     try:
-        await precis.greet()
+        assert process.stdout
+        async with asyncio.timeout(120):
+            while not precis.url and (line := (await process.stdout.readline()).decode()):
+                precis.said += line
+                if found := re.search(r"on (http://\S+),", line):
+                    precis.url = found[1]
+        assert precis.url, precis.said
         yield precis
     finally:
         await precis.end()

@@ -170,7 +170,10 @@ async def _answer(
         case Disconnect():
             return False
         case Endless():
-            return await _send_for_ever(writer)
+            writer.write(b"HTTP/1.1 200 Scripted\r\nContent-Type: application/json\r\n\r\n")
+            while True:
+                writer.write(b" " * 65_536)
+                await writer.drain()
         case Slow(text, pause):
             return await _send(writer, *_reply(request, Say(text)), pause=pause)
         case _:
@@ -240,10 +243,3 @@ async def _send(
         if pause is not None:  # what a script says of this model; no test waits for it to be over
             await asyncio.sleep(pause)
     return True
-
-
-async def _send_for_ever(writer: asyncio.StreamWriter) -> bool:
-    writer.write(b"HTTP/1.1 200 Scripted\r\nContent-Type: application/json\r\n\r\n")
-    while True:
-        writer.write(b" " * 65_536)
-        await writer.drain()

@@ -5,7 +5,6 @@ import contextlib
 import shutil
 import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 from service.embedded import postgres, process, valkey
 from service.embedded.account import choose_account, find_obstacle
@@ -34,20 +33,17 @@ async def main(argv: list[str]) -> int:
 async def _servers(major: int) -> AsyncIterator[tuple[str, str]]:
     installed = await asyncio.to_thread(wheels.program, major)
     with temporary_folder() as folder:
-        program = await asyncio.to_thread(_program, installed, folder)
+        # As it is unpacked, or a copy that the servers' account can get to.
+        account = choose_account(folder / "postgres")
+        if account and find_obstacle(installed.parent, account):
+            copied = await asyncio.to_thread(shutil.copytree, installed.parents[1], folder / "postgresql")
+            installed = copied / "bin" / installed.name
+        program = process.Program("PostgreSQL", installed, account, postgres.STOP)
         async with (
             postgres.serve_postgres(program, folder, fast=True) as (_, database),
             valkey.run_valkey(folder, fast=True) as (_, queue),
         ):
             yield database, queue
-
-
-def _program(installed: Path, folder: Path) -> process.Program:
-    """The program as it is unpacked, or a copy that the servers' account can get to."""
-    account = choose_account(folder / "postgres")
-    if account and find_obstacle(installed.parent, account):
-        installed = shutil.copytree(installed.parents[1], folder / "postgresql") / "bin" / installed.name
-    return process.Program("PostgreSQL", installed, account, postgres.STOP)
 
 
 if __name__ == "__main__":
