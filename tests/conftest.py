@@ -6,14 +6,11 @@ ones. Each test gets a database of its own, made from a migrated template.
 
 import asyncio
 import os
-import shutil
 import socket
-import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import asyncpg
 import httpx
@@ -36,6 +33,7 @@ from service.storage.database import migrate
 from service.usecases import recall
 from service.usecases.compress import compress
 from tests import constants
+from tests.folders import temporary_folder
 from tests.loopback import only_loopback
 from tests.shared_texts import SharedTexts
 from workers.worker import run_worker as worker_running
@@ -55,41 +53,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _no_settings_from_outside() -> None:
-    for name in [name for name in os.environ if name.startswith("PRECIS_")]:
-        del os.environ[name]
-
-
-@pytest.fixture(autouse=True, scope="session")
 def _only_loopback() -> Iterator[list[str]]:
     with only_loopback() as tried:
         yield tried
 
 
 @pytest.fixture(autouse=True)
-def tried_beyond(_only_loopback: list[str]) -> Iterator[list[str]]:
-    """What of other machines a test tried to reach; whoever does not expect it fails, even if the error was caught."""
-    yield _only_loopback
+def _tried_beyond(_only_loopback: list[str]) -> Iterator[None]:
+    """Whoever tried to reach another machine fails, even if the error was caught."""
+    yield
     tried = _only_loopback.copy()
     _only_loopback.clear()
     assert not tried, "a test tried to reach another machine"
 
 
 @pytest.fixture(autouse=True)
-def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model waits two seconds for what it looks up; a busy machine may need longer for its first text process."""
-    monkeypatch.setattr(recall, "_SECONDS", 60.0)
-
-
-@pytest.fixture(autouse=True)
-def _usual_constants() -> None:
+def _usual_constants(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test before this one changed is as usual again."""
     constants.change()
-
-
-@pytest.fixture(autouse=True)
-def _readiness_is_found_out_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "_KEPT", 0.0)
+    # Two seconds for the service; a busy machine may need longer for its first text process.
+    monkeypatch.setattr(recall, "_SECONDS", 60.0)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -99,9 +83,10 @@ def _text_processes() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _no_certificates(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Nobody speaks HTTPS here, and each new client of httpx reads all certificates: up to 50 ms, some 1,500 times."""
-    os.environ.pop("SSL_CERT_FILE", None)
+def _nothing_from_outside(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Neither settings nor certificates, all of which each new client of httpx reads: up to 50 ms, some 1,500 times."""
+    for name in [name for name in os.environ if name.startswith("PRECIS_") or name == "SSL_CERT_FILE"]:
+        del os.environ[name]
     os.environ["SSL_CERT_DIR"] = str(tmp_path_factory.mktemp("certificates"))
 
 
@@ -135,19 +120,9 @@ async def _servers() -> AsyncIterator[Urls]:
             redis = f"redis://{queue.get_container_host_ip()}:{queue.get_exposed_port(6379)}/0"
             yield Urls(database.get_connection_url(), redis)
         return
-    # Not under pytest's own folders: as root, the servers run as another user who cannot get there.
-    folder = _folder()
-    try:
+    with temporary_folder() as folder:
         async with run_embedded_servers(folder / "data", fast=True) as started:
             yield started
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="precis-tests-"))
-    folder.chmod(0o711)
-    return folder
 
 
 def _docker_answers() -> bool:
@@ -159,13 +134,20 @@ def _docker_answers() -> bool:
         return probe.connect_ex(address.removeprefix("unix://")) == 0
 
 
-async def execute(url: str, *statements: str) -> None:
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
+    """A connection of its own."""
     connection = await asyncpg.connect(make_url(url).set(drivername="postgresql").render_as_string(hide_password=False))
     try:
-        for statement in statements:
-            await connection.execute(statement)
+        yield connection
     finally:
         await connection.close()
+
+
+async def execute(url: str, *statements: str) -> None:
+    async with connected(url) as connection:
+        for statement in statements:
+            await connection.execute(statement)
 
 
 async def drop_database(url: str, name: str) -> None:

@@ -29,7 +29,7 @@ from tests.e2e.tab import tab as open_tab
 from tests.e2e.versions import NEWEST
 from tests.e2e.view import well_formed
 from tests.fakes.scripted_llm import scripted_llm
-from tests.faults.fleet import reachable_folder
+from tests.folders import reachable_folder
 
 _CONFIG = "/api/v1/chats/config"
 _TASK = "### Task:"

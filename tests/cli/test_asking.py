@@ -52,9 +52,6 @@ async def kill(service: Service, chat: str) -> None:
     await run_sql(service.runtime, dead, chat=chat, why=REASON)
 
 
-# Chats
-
-
 async def test_a_chat_is_looked_at_corrected_and_deleted(precis: Cli, service: Service, tmp_path: Path) -> None:
     """The commands of the README, in its order."""
     talk = Talk(service.as_filter)
@@ -137,9 +134,6 @@ async def test_each_command_prints_and_json_is_what_rest_answers(precis: Cli, se
     assert (await precis("chats", "show", "chat-1", "--json", "--only", "pins")).exit_code == 2
 
 
-# Work
-
-
 async def test_work_is_listed_with_its_reason_and_tried_again(precis: Cli, service: Service) -> None:
     await due(service, "first", "second")
     for chat in ("first", "second"):
@@ -178,9 +172,6 @@ async def test_status_says_how_the_work_stands_and_ends_with_1_when_nobody_does_
     assert json.loads((await precis("status", "--json")).stdout)["queue"]["stalled"]
 
 
-# Keys and users
-
-
 async def test_keys_are_made_listed_and_revoked(precis: Cli, service: Service) -> None:
     more = ("--name", "my webui", "--expires", "30")
     made = (await precis("keys", "create", "--scope", "filter", *more)).stdout.strip()
@@ -211,9 +202,6 @@ async def test_a_user_is_listed_shown_and_erased(precis: Cli, service: Service) 
     assert await rows(service.runtime, "select 1 from chats")
     assert "is deleted" in (await precis("users", "erase", "ann-4711", "--yes")).stdout
     assert await rows(service.runtime, "select 1 from chats") == []
-
-
-# What is not there
 
 
 async def test_without_a_service_a_command_says_how_to_name_one(

@@ -3,11 +3,9 @@
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
@@ -17,7 +15,8 @@ from service.runtime import open_servers
 from service.settings import load
 from service.storage import database
 from tests.cli.conftest import Cli, says
-from tests.conftest import Service, drain
+from tests.conftest import Service, connected, drain
+from tests.folders import temporary_folder
 from tests.service.talk import Talk, row
 
 Upgrade = Callable[[], tuple[str, str]]
@@ -29,10 +28,6 @@ revision, down_revision = "999", "{older}"
 
 def upgrade():
     op.execute("alter table audit add column later text")
-
-
-def downgrade():
-    op.execute("alter table audit drop column later")
 """
 
 
@@ -53,11 +48,8 @@ def upgrade(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Upgrade
 
 
 async def revision(url: str) -> str:
-    connection = await asyncpg.connect(url.replace("+asyncpg", ""))
-    try:
+    async with connected(url) as connection:
         return str(await connection.fetchval("select version_num from alembic_version"))
-    finally:
-        await connection.close()
 
 
 async def test_a_backup_brings_everything_back(cli: Cli, service: Service, tmp_path: Path) -> None:
@@ -101,11 +93,8 @@ async def test_a_backup_of_an_older_version_is_migrated(
 
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
-    """Not under pytest's own folders: as root, the servers run as another user who cannot get there."""
-    folder = Path(tempfile.mkdtemp(prefix="precis-tests-"))
-    folder.chmod(0o711)
-    yield folder / "data"
-    shutil.rmtree(folder)
+    with temporary_folder() as folder:
+        yield folder / "data"
 
 
 async def test_an_embedded_database_is_dumped_before_it_is_migrated_and_not_migrated_without(

@@ -12,34 +12,21 @@ MODELS = (
 )
 
 
-def test_budgets_are_set_for_all_models_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"APPLY_AT": "0.5", "KEEP_MESSAGES": "4", "SUMMARY_SHARE": "0.1"}.items():
-        monkeypatch.setenv(f"PRECIS_{name}", value)
-
-    policy = load().policy("any", 16_384, overhead=100)
-
-    assert policy == Policy.sized(16_384, overhead=100, apply_share=0.5, keep_messages=4, summary_share=0.1)
-
-
-def test_a_model_has_budgets_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_has_budgets_of_its_own_and_the_others_those_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PRECIS_MODELS", MODELS)
-    settings = load(keep_messages=20)
+    settings = load(apply_at=0.6, keep_messages=20, summary_share=0.1)
 
-    small = {"apply_share": 0.5, "keep_messages": 4, "summary_share": 0.3}
-    assert settings.policy("small", None) == Policy.sized(8192, **small)  # type: ignore[arg-type]
+    small = Policy.sized(8192, apply_share=0.5, keep_messages=4, summary_share=0.3)
+    usual = Policy.sized(8192, overhead=100, apply_share=0.6, keep_messages=20, summary_share=0.1)
+    assert settings.policy("small", None) == small
     assert settings.policy("small", 4096).window_tokens == 4096, "what Open WebUI knows counts"
-    assert settings.policy("known", 8192) == Policy.sized(8192, keep_messages=20)
-    assert settings.policy("other", 8192) == Policy.sized(8192, keep_messages=20)
-    assert (settings.apply_share("small"), settings.apply_share("other")) == (0.5, 0.763)
+    assert settings.policy("known", 8192, overhead=100) == usual
+    assert settings.policy("other", 8192, overhead=100) == usual
 
-
-def test_models_are_shown_as_they_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PRECIS_MODELS", MODELS)
-    again = redact_settings(load())["models"]
-
-    monkeypatch.setenv("PRECIS_MODELS", again)
-    assert redact_settings(load())["models"] == again
-    assert '"window": 8192' in again
+    shown = redact_settings(settings)["models"]
+    assert '"window": 8192' in shown
+    monkeypatch.setenv("PRECIS_MODELS", shown)
+    assert load().models == settings.models
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,9 @@
 
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
-from e2b_dockerfile_utils import DockerfileInstruction, PatternMatcher, parse_dockerfile_ast
+from e2b_dockerfile_utils import PatternMatcher, parse_dockerfile_ast
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "Dockerfile"
@@ -15,19 +14,10 @@ IGNORED = PatternMatcher(
 )
 
 
-def all_of(name: str) -> list[DockerfileInstruction]:
-    return [one for one in INSTRUCTIONS if one.name == name]
+SOURCES = [source for one in INSTRUCTIONS if one.name == "COPY" and not one.flags for source in one.args[:-1]]
 
 
-def sources() -> list[str]:
-    return [one for copy in all_of("COPY") if not copy.flags for one in copy.args[:-1]]
-
-
-def project() -> dict[str, Any]:
-    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize("source", sources())
+@pytest.mark.parametrize("source", SOURCES)
 def test_what_is_copied_exists_and_is_not_ignored(source: str) -> None:
     place = ROOT / source
     files = [place] if place.is_file() else list(place.rglob("*.py"))
@@ -37,7 +27,8 @@ def test_what_is_copied_exists_and_is_not_ignored(source: str) -> None:
 
 
 def test_everything_that_the_wheel_is_made_of_is_copied() -> None:
-    wanted = project()["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-    wanted += [project()["project"]["readme"], *project()["project"]["license-files"], "pyproject.toml"]
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wanted = told["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    wanted += [told["project"]["readme"], *told["project"]["license-files"], "pyproject.toml"]
 
-    assert {file.partition("/")[0] for file in wanted} <= set(sources())
+    assert {file.partition("/")[0] for file in wanted} <= set(SOURCES)

@@ -33,17 +33,13 @@ OURS = ("migrate", "api", "worker")
 Resource = dict[str, Any]
 
 
-def built_from(folder: Path) -> list[Resource]:
+@cache
+def built(name: str) -> list[Resource]:
     kubectl = Path(sys.executable).with_name("kubectl")
-    finished = subprocess.run([kubectl, "kustomize", folder], capture_output=True, text=True, timeout=120)
+    finished = subprocess.run([kubectl, "kustomize", FOLDER / name], capture_output=True, text=True, timeout=120)
     assert finished.returncode == 0, finished.stderr
     assert not finished.stderr, "a warning, such as of a field that is deprecated"
     return list(yaml.safe_load_all(finished.stdout))
-
-
-@cache
-def built(name: str) -> list[Resource]:
-    return built_from(FOLDER / name)
 
 
 def of_kind(kind: str, build: str = "base") -> dict[str, Resource]:
@@ -51,15 +47,9 @@ def of_kind(kind: str, build: str = "base") -> dict[str, Resource]:
     return {one["metadata"]["name"]: one for one in built(build) if one["kind"] == kind}
 
 
-def pod(name: str) -> Resource:
-    """What a pod of ours is."""
-    everything = of_kind("Deployment") | of_kind("Job")
-    found: Resource = everything[f"precis-{name}"]["spec"]["template"]
-    return found
-
-
 def container(name: str) -> Resource:
-    (found,) = pod(name)["spec"]["containers"]
+    everything = of_kind("Deployment") | of_kind("Job")
+    (found,) = everything[f"precis-{name}"]["spec"]["template"]["spec"]["containers"]
     assert isinstance(found, dict)
     return found
 
@@ -99,10 +89,9 @@ def test_secrets_are_files_that_the_settings_name(name: str) -> None:
     assert named - {"key"} <= set(Settings.model_fields)
     for variable, value in settings["data"].items():
         assert variable.endswith("_FILE") is ("URL" in variable or "KEY" in variable)
-        assert not variable.endswith("_FILE") or Path(value).parent == Path(mount["mountPath"])
-    files = [Path(value).name for variable, value in settings["data"].items() if variable.endswith("_FILE")]
-    for file in files:
-        assert f"--from-file={file}" in HOWTO
+        if variable.endswith("_FILE"):
+            assert Path(value).parent == Path(mount["mountPath"])
+            assert f"--from-file={Path(value).name}" in HOWTO
 
 
 @pytest.mark.parametrize("name", ["api", "worker"])

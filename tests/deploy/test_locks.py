@@ -17,12 +17,6 @@ def locked(name: str) -> dict[str, str]:
     return {canonicalize_name(re.split(r"[=\[]", pin)[0]): re.sub(r"(?m)^ *#.*\n?", "", pin) for pin in pins}
 
 
-def dependencies(group: str | None = None) -> list[Requirement]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    named = project["dependency-groups"][group] if group else project["project"]["dependencies"]
-    return [Requirement(one) for one in named if isinstance(one, str)]
-
-
 @pytest.mark.parametrize("name", ["requirements.runtime.lock", "requirements.build.lock"])
 def test_the_image_gets_the_versions_and_hashes_that_are_tested(name: str) -> None:
     tested = locked("requirements.lock")
@@ -38,9 +32,10 @@ def test_the_image_gets_the_versions_and_hashes_that_are_tested(name: str) -> No
     [("requirements.lock", "dev"), ("requirements.build.lock", "build"), ("requirements.runtime.lock", None)],
 )
 def test_every_dependency_is_locked_in_a_version_that_it_allows(name: str, group: str | None) -> None:
-    pins = locked(name)
+    pins, project = locked(name), tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    named = project["dependency-groups"][group] if group else project["project"]["dependencies"]
 
-    for wanted in dependencies(group):
+    for wanted in (Requirement(one) for one in named if isinstance(one, str)):
         pin = pins[canonicalize_name(wanted.name)]
         assert wanted.specifier.contains(re.findall(r"==([^\s;]+)", pin)[0]), "run ./scripts/lock"
 

@@ -23,7 +23,7 @@ from service.embedded.process import Program, find_free_port
 from tests.builders import Json
 from tests.constants import NEVER
 from tests.constants import precis as precis_with
-from tests.faults.fleet import reachable_folder
+from tests.folders import reachable_folder
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]

@@ -1,39 +1,21 @@
-"""Folders that the servers' account can reach, one of them with data, and services that run in them."""
+"""Folders that the servers' account can reach, one of them with data."""
 
 import asyncio
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from service.embedded.folder import list_servers
 from service.embedded.servers import run_embedded_servers
-from tests.embedded.folders import Launcher, remember
+from tests.embedded.folders import remember
+from tests.folders import temporary_folder
 
 
 @pytest.fixture
-async def launch() -> AsyncIterator[Launcher]:
-    launcher = Launcher()
-    yield launcher
-    await launcher.close()
-
-
-@pytest.fixture(scope="session")
-def _workshop() -> Iterator[Path]:
-    """A folder that everybody can pass through, unlike pytest's own."""
-    folder = Path(tempfile.mkdtemp(prefix="precis-", dir="/tmp"))
-    folder.chmod(0o711)
-    yield folder
-    shutil.rmtree(folder)
-
-
-@pytest.fixture
-def place(_workshop: Path) -> Path:
-    folder = Path(tempfile.mkdtemp(dir=_workshop))
-    folder.chmod(0o711)
-    return folder
+def place() -> Iterator[Path]:
+    with temporary_folder() as folder:
+        yield folder
 
 
 @pytest.fixture
@@ -44,13 +26,14 @@ def new(place: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def _made(_workshop: Path) -> Path:
+def _made() -> Iterator[Path]:
     async def make() -> None:
-        async with run_embedded_servers(_workshop / "made", fast=True) as servers:
+        async with run_embedded_servers(folder / "made", fast=True) as servers:
             await remember(servers, "from the first start")
 
-    asyncio.run(make())
-    return _workshop / "made"
+    with temporary_folder() as folder:
+        asyncio.run(make())
+        yield folder / "made"
 
 
 @pytest.fixture

@@ -1,24 +1,24 @@
 """Data folders of both servers: what runs in one, what it remembers, and services that use it."""
 
 import asyncio
-import json
 import os
 import pwd
-import signal
+import resource
 import sys
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import asyncpg
+import click
 from redis.asyncio import Redis
 
+from service.embedded.servers import run_embedded_servers
 from service.embedded.urls import Urls
+from service.errors import EmbeddedServerError
 
 AS_ROOT = os.geteuid() == 0
 NOBODY = pwd.getpwnam("nobody").pw_uid if AS_ROOT else os.geteuid()
-REPOSITORY = Path(__file__).parents[2]
-SITE_PACKAGES = Path(asyncpg.__file__).parents[1]
-ENVIRONMENT = os.environ | {"PYTHONPATH": f"{REPOSITORY}:{SITE_PACKAGES}", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 async def remember(servers: Urls, what: str) -> None:
@@ -42,48 +42,44 @@ async def database(url: str) -> "asyncpg.Connection[asyncpg.Record]":
     return await asyncpg.connect(url.replace("+asyncpg", ""))
 
 
-@dataclass
-class Service:
-    """A `running_service.py` in its own process."""
+def run(data_dir: Path, largest_file: int | None) -> None:
+    """Runs the servers until its standard input ends, and says in a line that they run, or why they do not."""
 
-    process: asyncio.subprocess.Process
+    async def servers() -> None:
+        try:
+            async with run_embedded_servers(data_dir, fast=True):
+                click.echo("They run.")
+                await asyncio.to_thread(sys.stdin.read)
+        except EmbeddedServerError as error:
+            click.echo(error)
 
-    async def says(self) -> dict[str, str]:
-        assert self.process.stdout
-        line = await asyncio.wait_for(self.process.stdout.readline(), 120)
-        facts: dict[str, str] = json.loads(line)
-        return facts
-
-    async def kill(self) -> None:
-        self.process.kill()
-        await self.process.wait()
-
-    async def close(self) -> None:
-        if self.process.returncode is None:
-            self.process.send_signal(signal.SIGTERM)
-        await self.process.communicate()
+    if largest_file:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
+    asyncio.run(servers())
 
 
-class Launcher:
-    def __init__(self) -> None:
-        self._started: list[Service] = []
+@asynccontextmanager
+async def launched(data_dir: Path, largest_file: int | None = None) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A service that does nothing but run its servers, in its own process, killed at the end."""
+    program = f"from tests.embedded.folders import Path, run; run(Path({str(data_dir)!r}), {largest_file})"
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", program),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
 
-    async def __call__(self, data_dir: Path, *more: str) -> Service:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            str(REPOSITORY / "tests/embedded/running_service.py"),
-            str(data_dir),
-            *more,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            env=ENVIRONMENT,
-        )
-        self._started.append(Service(process))
-        return self._started[-1]
 
-    async def close(self) -> None:
-        for service in self._started:
-            await service.close()
+async def said(process: asyncio.subprocess.Process) -> str:
+    """Its only line."""
+    assert process.stdout
+    return (await asyncio.wait_for(process.stdout.readline(), 120)).decode()
 
 
 def names(folder: Path, pattern: str) -> list[str]:

@@ -15,15 +15,7 @@ from service.embedded.account import choose_account
 from service.embedded.folder import list_servers
 from service.embedded.postgres import MAJOR
 from service.embedded.servers import run_embedded_servers
-from tests.embedded.folders import (
-    AS_ROOT,
-    NOBODY,
-    Launcher,
-    database,
-    names,
-    remember,
-    remembered,
-)
+from tests.embedded.folders import AS_ROOT, NOBODY, database, launched, names, remember, remembered, said
 from tests.waiting import until
 
 
@@ -31,16 +23,9 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def postmaster(folder: Path) -> psutil.Process:
-    return psutil.Process(int((folder / "database" / "postmaster.pid").read_text().split()[0]))
-
-
 def groups(pid: int) -> list[int]:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return [int(gid) for line in lines if line.startswith("Groups:") for gid in line.split()[1:]]
-
-
-# Running
 
 
 async def test_a_first_start_makes_a_database_that_the_role_owns(place: Path) -> None:
@@ -102,13 +87,13 @@ async def test_passwords_and_files_are_private_and_what_lies_above_is_left_alone
     assert [mode(new / name) for name in ("database", "valkey")] == [0o700] * 2
     assert [mode(new / f"{name}.password") for name in ("postgres", "valkey")] == [0o600] * 2
     assert mode(new) == (0o711 if AS_ROOT else 0o700)
-    said = "".join((new / name).read_text() for name in names(new, "*.log"))
+    logs = "".join((new / name).read_text() for name in names(new, "*.log"))
     assert len(running) >= 2
     assert "a key of the service" not in seen
     for name in ("postgres", "valkey"):
         password = (new / f"{name}.password").read_text()
         assert len(password) >= 32
-        assert password not in seen + said + repr(servers)
+        assert password not in seen + logs + repr(servers)
 
 
 @pytest.mark.skipif(not AS_ROOT, reason="only root has a user to drop to")
@@ -135,13 +120,10 @@ def test_a_folder_first_used_by_an_ordinary_user_stays_with_that_user(tmp_path: 
     assert (account.uid if account else os.geteuid()) == user
 
 
-async def test_after_kill_9_of_the_service_both_servers_vanish_and_the_data_is_there(
-    shared: Path, launch: Launcher
-) -> None:
-    service = await launch(shared)
-    await service.says()
-    assert {process.name() for process in list_servers(shared)} == {"postgres", "valkey-server"}
-    await service.kill()
+async def test_after_kill_9_of_the_service_both_servers_vanish_and_the_data_is_there(shared: Path) -> None:
+    async with launched(shared) as service:
+        await said(service)
+        assert {process.name() for process in list_servers(shared)} == {"postgres", "valkey-server"}
     async with run_embedded_servers(shared, fast=True) as servers:  # at once: it must wait for the old ones
         assert await remembered(servers) == ["from the first start"] * 2
     await until(lambda: not list_servers(shared))
@@ -149,7 +131,7 @@ async def test_after_kill_9_of_the_service_both_servers_vanish_and_the_data_is_t
 
 async def test_a_killed_server_is_told_and_postgres_recovers_at_the_next_start(shared: Path) -> None:
     async with run_embedded_servers(shared, fast=True) as servers:
-        postmaster(shared).kill()
+        psutil.Process(int((shared / "database" / "postmaster.pid").read_text().split()[0])).kill()
         assert servers.died
         error = await asyncio.wait_for(servers.died, 120)
         assert "PostgreSQL stopped (exit code -9)" in str(error)
@@ -193,10 +175,9 @@ async def test_a_cancelled_first_start_leaves_nothing_half_made(new: Path) -> No
 
 
 @pytest.mark.slow
-async def test_a_first_start_that_was_killed_is_begun_again(new: Path, launch: Launcher) -> None:
-    service = await launch(new)
-    await until(lambda: (new / "postgres.new" / "PG_VERSION").exists())
-    await service.kill()
+async def test_a_first_start_that_was_killed_is_begun_again(new: Path) -> None:
+    async with launched(new):
+        await until(lambda: (new / "postgres.new" / "PG_VERSION").exists())
     assert not (new / "database").exists()
     async with run_embedded_servers(new, fast=True) as servers:
         await remember(servers, "works")

@@ -13,7 +13,7 @@ from service.embedded.folder import claim_folder, list_servers
 from service.embedded.process import find_free_port
 from service.embedded.servers import run_embedded_servers
 from service.errors import EmbeddedServerError
-from tests.embedded.folders import AS_ROOT, NOBODY, Launcher, names, remembered
+from tests.embedded.folders import AS_ROOT, NOBODY, launched, names, remembered, said
 from tests.waiting import until
 
 
@@ -137,10 +137,10 @@ async def test_a_parent_that_the_unprivileged_user_cannot_enter_is_named(place: 
     assert private.stat().st_mode & 0o777 == 0o700
 
 
-async def test_a_first_start_without_room_leaves_nothing(new: Path, launch: Launcher) -> None:
-    service = await launch(new, "1000000")  # no file above 1 MB: the first log segment has 16
-    assert "initdb failed" in (await service.says())["error"]
-    await service.close()
+async def test_a_first_start_without_room_leaves_nothing(new: Path) -> None:
+    async with launched(new, 1_000_000) as service:  # no file above 1 MB: the first log segment has 16
+        assert "initdb failed" in await said(service)
+        await service.wait()
     assert names(new, "postgres*/") == []
     async with run_embedded_servers(new, fast=True):
         pass

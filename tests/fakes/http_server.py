@@ -21,15 +21,14 @@ Answer = Callable[[Raw, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[b
 
 
 @contextlib.asynccontextmanager
-async def serving(answer: Answer, opened: Callable[[], None] = lambda: None) -> AsyncIterator[str]:
+async def serving(answer: Answer) -> AsyncIterator[str]:
     """Listens on a free port of 127.0.0.1 until the block ends, and yields the URL; then open connections are cut.
 
-    `opened` is called for each connection. What went wrong in `answer` is raised at the end.
+    What went wrong in `answer` is raised at the end.
     """
     tasks: set[asyncio.Task[None]] = set()
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        opened()
         task = asyncio.create_task(_serve(answer, reader, writer))
         tasks.add(task)
         task.add_done_callback(tasks.discard)

@@ -32,7 +32,6 @@ class OpenWebUIApi:
 
     url: str = ""
     version: str = "0.12.4"
-    role: str = "admin"
     features: Json = field(default_factory=lambda: {"auth": True})
     models: list[str] = field(default_factory=lambda: ["model-1", "model-2"])
     chats: dict[str, str] = field(default_factory=dict)  # users by chat
@@ -51,73 +50,52 @@ class OpenWebUIApi:
             case "GET", ["config"]:
                 return {"features": self.features}
             case "POST", ["auths", "signin"]:
-                known = (body["email"], body["password"]) in ((EMAIL, PASSWORD), ("admin@localhost", "admin"))
-                return {"token": TOKEN, "role": self.role} if known else None
+                known = (body["email"], body["password"]) == (EMAIL, PASSWORD)
+                return {"token": TOKEN, "role": "admin"} if known else None
             case _ if not authorised:
                 return None
-            case "GET", ["auths" | "chats" as what, name]:
-                return self._of_users(what, name)
+            case "GET", ["auths", _]:
+                return {"id": ADMIN, "role": "admin"}
+            case "GET", ["chats", name]:
+                return {"id": name, "user_id": self.chats[name], "chat": {}} if name in self.chats else None
             case "GET", ["models"]:
                 return {"data": [{"id": one} for one in self.models]}
-            case _, ["functions", *where]:
-                return self._functions(method, where, body)
-            case _, ["tools", *where]:
-                return self._tools(method, where, body)
+            case _, ["functions" | "tools" as what, *where]:
+                return self._stored(what, method, where, body)
         return None
 
-    def _of_users(self, what: str, name: str) -> object:
-        if what == "auths":
-            return {"id": ADMIN, "role": self.role}
-        return {"id": name, "user_id": self.chats[name], "chat": {}} if name in self.chats else None
-
-    def _tools(self, method: str, where: list[str], body: Json) -> object:
-        if method != "GET":
-            self.writes.append("/".join((method, "tools", *where)))
-        match where:
-            case ["create"]:
-                told = {name: body[name] for name in ("id", "name", "content")}
-                told["access_grants"] = body.get("access_grants", [])  # of nobody but the owner
-                self.tools[body["id"]] = told | {"meta": _with_manifest(body)}
-            case ["id", name] if name not in self.tools:
-                return None
-            case ["id", name]:
-                return self.tools[name]
-            case ["id", name, "update"]:
-                told = {key: body[key] for key in ("name", "content")} | {"meta": _with_manifest(body)}
-                self.tools[name] |= told
-            case ["id", name, "access", "update"]:
-                self.tools[name] |= {"access_grants": body["access_grants"]}
-            case ["id", name, "delete"]:
-                del self.tools[name]
-            case ["id", name, "valves", *_]:
-                return self._functions("GET", where, body)
-        return True
-
-    def _functions(self, method: str, where: list[str], body: Json) -> object:
+    def _stored(self, what: str, method: str, where: list[str], body: Json) -> object:
+        """What is asked of functions or tools."""
+        stored = self.tools if what == "tools" else self.functions
         if method != "GET":
             self.writes.append("/".join((method, *where)))
         match where:
             case ["list"]:
-                return list(self.functions.values())
+                return list(stored.values())
             case ["create"]:
-                kinds = ("event", "action", "filter")
-                kind = next(one for one in kinds if f"class {one.capitalize()}" in body["content"])
-                made = {"type": kind, "is_active": False, "is_global": False, "meta": _with_manifest(body)}
-                self.functions[body["id"]] = {**made, **{name: body[name] for name in ("id", "name", "content")}}
-                return self.functions[body["id"]]
+                stored[body["id"]] = _made(what, body)
+                return True
             case ["id", name]:
-                return self.functions[name]
-            case ["id", name, "update"]:
-                self.functions[name]["content"] = body["content"]
-            case ["id", name, "delete"]:
-                del self.functions[name]
-            case ["id", name, "toggle", *everywhere]:
-                which = "is_global" if everywhere else "is_active"
-                self.functions[name][which] = not self.functions[name][which]
-            case ["id", name, "valves"]:
+                return stored.get(name)
+            case ["id", name, *action]:
+                return self._done(stored, name, action, body)
+        return None
+
+    def _done(self, stored: dict[str, Json], name: str, action: list[str], body: Json) -> object:
+        match action:
+            case ["valves"]:
                 return self.valves.get(name, {})
-            case ["id", name, "valves", "update"]:
+            case ["valves", "update"]:
                 self.valves[name] = body
+            case ["update"]:
+                stored[name] |= {"name": body["name"], "content": body["content"], "meta": _with_manifest(body)}
+            case ["access", "update"]:
+                stored[name] |= body
+            case ["delete"]:
+                del stored[name]
+            case ["toggle", *everywhere]:
+                which = "is_global" if everywhere else "is_active"
+                stored[name][which] = not stored[name][which]
         return True
 
     async def checked(self, body: Json) -> Json:
@@ -135,6 +113,14 @@ class OpenWebUIApi:
         return body | {
             "precis_check": said if answer.is_success else {"error": f"the service says {answer.status_code}"}
         }
+
+
+def _made(what: str, body: Json) -> Json:
+    made = {name: body[name] for name in ("id", "name", "content")} | {"meta": _with_manifest(body)}
+    if what == "tools":
+        return made | {"access_grants": body.get("access_grants", [])}  # of nobody but the owner
+    kind = next(one for one in ("event", "action", "filter") if f"class {one.capitalize()}" in body["content"])
+    return made | {"type": kind, "is_active": False, "is_global": False}
 
 
 def _with_manifest(body: Json) -> Json:

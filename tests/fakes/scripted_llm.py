@@ -109,7 +109,6 @@ class ScriptedLLM:
     url: str = ""
     default: Default = Say("A scripted summary.")
     requests: list[Request] = field(default_factory=list)  # chat requests, oldest first
-    connections: int = 0  # opened so far
     thinking: Callable[[Request], Awaitable[object]] | None = None
     _script: deque[Behaviour] = field(default_factory=deque)
     _arrival: asyncio.Event = field(default_factory=asyncio.Event)
@@ -147,11 +146,7 @@ class ScriptedLLM:
 async def scripted_llm(default: Default = Say("A scripted summary.")) -> AsyncIterator[ScriptedLLM]:
     """Serve on a free port of 127.0.0.1 until the block ends; then hanging requests are cut."""
     llm = ScriptedLLM(default=default)
-
-    def opened() -> None:
-        llm.connections += 1
-
-    async with http_server.serving(functools.partial(_answer, llm), opened) as llm.url:
+    async with http_server.serving(functools.partial(_answer, llm)) as llm.url:
         yield llm
 
 
@@ -174,7 +169,10 @@ async def _answer(
         case Disconnect():
             return False
         case Endless():
-            return await _send_for_ever(writer)
+            writer.write(b"HTTP/1.1 200 Scripted\r\nContent-Type: application/json\r\n\r\n")
+            while True:
+                writer.write(b" " * 65_536)
+                await writer.drain()
         case Slow(text, pause):
             return await _send(writer, *_reply(request, Say(text)), pause=pause)
         case _:
@@ -243,10 +241,3 @@ async def _send(
         if pause is not None:  # what a script says of this model; no test waits for it to be over
             await asyncio.sleep(pause)
     return True
-
-
-async def _send_for_ever(writer: asyncio.StreamWriter) -> bool:
-    writer.write(b"HTTP/1.1 200 Scripted\r\nContent-Type: application/json\r\n\r\n")
-    while True:
-        writer.write(b" " * 65_536)
-        await writer.drain()

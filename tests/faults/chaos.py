@@ -27,8 +27,9 @@ from service.storage.sealing import Cipher
 from service.storage.tables import ChatKey
 from service.transcript import unfold_messages
 from tests.fakes.scripted_llm import Request, ScriptedLLM, scripted_llm
-from tests.faults.fleet import Fleet, Kind, fleet, reachable_folder
+from tests.faults.fleet import Fleet, Kind, fleet
 from tests.faults.traffic import Traffic, narrate, story_in
+from tests.folders import reachable_folder
 from tests.service.encrypted import columns
 from tests.service.talk import check_tree
 from tests.waiting import until
@@ -137,7 +138,7 @@ async def _settled(made: Fleet, traffic: Traffic) -> float:
     """How many seconds it took until nothing was due."""
     started = time.monotonic()
     try:
-        await until(lambda: made.converged("chaos-%"), PATIENCE, every=0.25)  # each look is a new connection
+        await until(made.converged, PATIENCE, every=0.25)  # each look is a new connection
     except TimeoutError:
         traffic.faults.append(f"not converged after {PATIENCE:.0f} s")
     return time.monotonic() - started
@@ -146,18 +147,21 @@ async def _settled(made: Fleet, traffic: Traffic) -> float:
 async def _figures(made: Fleet, traffic: Traffic, model: Model, killed: Counter[Kind], seconds: float) -> Figures:
     counts, faults = traffic.counts, list(traffic.faults)
     async with connect(made.urls.database, keys=made.settings.sealing_keys) as database:
-        (tenant,) = await made.rows("select distinct tenant_id from chats where external_id like 'chaos-%'")
+        (tenant,) = await made.rows("select distinct tenant_id from chats")
         cipher = await database.keyring.find_cipher(tenant["tenant_id"])
     checkpoints = await _checkpoints(made, cipher)
     lost = await _lost(made, traffic, cipher)
     whole = [one for one in checkpoints if one["kind"] != "interim"]
     doubled = Counter((one["chat_id"], one["parent_id"], one["covered_until"]) for one in whole)
     wrong = _wrong(traffic, checkpoints, cipher)
-    unconverged = await made.rows(
-        "select external_id, attempts, last_error from chats where external_id like 'chaos-%' and due_at is not null"
-    )
+    unconverged = await made.rows("select external_id, attempts, last_error from chats where due_at is not null")
     faults += lost + wrong + [str(dict(one)) for one in unconverged]
-    faults += await _odd_rows(made) + await _open_texts(made)
+    async with open_runtime(made.settings, made.urls) as runtime:
+        try:
+            await check_tree(runtime)
+        except (AssertionError, KeyError) as error:  # a row, or the row above it
+            faults.append(f"rows contradict one another: {error}")
+    faults += await _open_texts(made)
     return Figures(
         kills=killed.total(),
         lost=len(lost),
@@ -176,9 +180,7 @@ async def _figures(made: Fleet, traffic: Traffic, model: Model, killed: Counter[
 
 async def _checkpoints(made: Fleet, cipher: Cipher) -> list[dict[str, Any]]:
     """All checkpoints of the traffic, with the summary as it was before it was sealed."""
-    stored = await made.rows(
-        "select external_id, c.* from checkpoints c join chats on chats.id = chat_id where external_id like 'chaos-%'"
-    )
+    stored = await made.rows("select external_id, c.* from checkpoints c join chats on chats.id = chat_id")
     found = []
     for one in stored:
         where = of_checkpoints.aad_for_part(ChatKey(one["tenant_id"], one["chat_id"]), one["id"], "summary")
@@ -224,16 +226,6 @@ def _wrong(traffic: Traffic, checkpoints: list[Any], cipher: Cipher) -> list[str
         if not place or place.depth != one["covered_messages"] or told not in stories:
             found.append(f"{one['external_id']}: checkpoint {one['id']} is not what it says it is: {place}")
     return found
-
-
-async def _odd_rows(made: Fleet) -> list[str]:
-    """Rows that contradict one another."""
-    async with open_runtime(made.settings, made.urls) as runtime:
-        try:
-            await check_tree(runtime)
-        except (AssertionError, KeyError) as error:  # a row, or the row above it
-            return [f"rows contradict one another: {error}"]
-    return []
 
 
 async def _open_texts(made: Fleet) -> list[str]:

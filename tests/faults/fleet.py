@@ -8,22 +8,18 @@ All processes are started through `service/tied.py`, so none of them outlives th
 """
 
 import asyncio
-import contextlib
 import itertools
 import os
 import shutil
 import signal
-import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import asyncpg
 import httpx
 from redis.asyncio import Redis
-from sqlalchemy import make_url
 
 from service.embedded import postgres, valkey
 from service.embedded.folder import claim_folder
@@ -34,6 +30,7 @@ from service.runtime import Urls
 from service.settings import Settings, load
 from service.storage.database import connect, migrate
 from service.storage.keys import create_key
+from tests.conftest import connected
 from tests.constants import NEVER, precis
 from tests.fakes.scripted_llm import ScriptedLLM
 from tests.service.encrypted import FIRST
@@ -68,8 +65,7 @@ SETTINGS = {
 class Member:
     """One process, kept running from `keep` on."""
 
-    def __init__(self, name: str, kind: Kind, run: Run) -> None:
-        self.name = name
+    def __init__(self, kind: Kind, run: Run) -> None:
         self.kind = kind
         self.up = asyncio.Event()  # it answers
         self.down = asyncio.Event()
@@ -144,68 +140,60 @@ class Fleet:
         ) as client:
             yield client
 
-    async def rows(self, query: str, *values: object) -> list[Any]:
+    async def rows(self, query: str) -> list[Any]:
         """What the database says, asked over a connection of its own."""
         await self.of("postgres")[0].up.wait()
-        url = make_url(self.urls.database).set(drivername="postgresql").render_as_string(hide_password=False)
-        connection = await asyncpg.connect(url)
-        try:
-            return list(await connection.fetch(query, *values))
-        finally:
-            await connection.close()
+        async with connected(self.urls.database) as connection:
+            return list(await connection.fetch(query))
 
     async def flush(self) -> None:
         """Redis forgets everything."""
         async with Redis.from_url(self.urls.redis) as redis:
             await redis.flushall()
 
-    async def converged(self, chats: str = "%") -> bool:
-        """Whether nothing is due for the chats of this pattern and all that was handed over is done."""
-        query = "select 1 from chats where external_id like $1 and due_at is not null"
-        return not await self.rows(query, chats)
+    async def converged(self) -> bool:
+        """Whether nothing is due."""
+        return not await self.rows("select 1 from chats where due_at is not null")
 
     @asynccontextmanager
     async def kept(self, *members: Member) -> AsyncIterator[None]:
         """These members run, and are the fleet's, while the context is open."""
         self.members += members
-        tasks = [asyncio.create_task(member.keep()) for member in members]
-        try:
-            for member, task in zip(members, tasks, strict=True):
-                await _first(member, task)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(member.keep()) for member in members]
+            for member in members:
+                await member.up.wait()
             yield
-        finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     def api(self, name: str, port: int) -> Member:
         """An API process, not started yet."""
-        command = ["serve", "--no-worker", "--host", HOST, "--port", str(port)]
-        return Member(name, "api", lambda: self._precis(name, command, lambda _: _answers(port)))
+        return Member("api", lambda: self._precis(name, "serve", "--no-worker", "--host", HOST, "--port", str(port)))
 
     def worker(self, name: str) -> Member:
         """A worker, not started yet."""
-        return Member(name, "worker", lambda: self._precis(name, ["worker"], _greets))
+        return Member("worker", lambda: self._precis(name, "worker"))
 
     @asynccontextmanager
-    async def _precis(self, name: str, command: Sequence[str], probe: Callable[[Path], Any]) -> AsyncIterator[Server]:
+    async def _precis(self, name: str, *command: str) -> AsyncIterator[Server]:
         starts = sum(1 for _ in self.folder.glob(f"{name}.*.log"))
         log = self.folder / f"{name}.{starts + 1}.log"  # all are kept: they tell what a killed one did
         arguments = [*_environment(self.urls, self.llm), *PRECIS, *command]
-        async with run_server(_ENV, arguments, log, lambda: probe(log)) as server:
+        async with run_server(_ENV, arguments, log, lambda: _greets(log)) as server:
             yield server
 
 
 @asynccontextmanager
 async def fleet(folder: Path, llm: ScriptedLLM) -> AsyncIterator[Fleet]:
-    """A running fleet on the data in this folder, which is made when it is missing; see `reachable_folder`."""
+    """A running fleet on the data in this folder, which is made when it is missing."""
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(claim_folder(folder))
         ports = [find_free_port(), find_free_port()]
         made = Fleet(folder, Urls("", ""), llm)
         urls: dict[str, str] = {}
-        database = Member("postgres", "postgres", lambda: _database(folder, ports[0], urls))
-        queue = Member("redis", "redis", lambda: _queue(folder, ports[1], urls))
+        database = Member("postgres", lambda: _database(folder, ports[0], urls))
+        queue = Member("redis", lambda: _queue(folder, ports[1], urls))
         await stack.enter_async_context(made.kept(database, queue))
         made.urls = Urls(urls["database"], urls["redis"])
         made.ports = [find_free_port() for _ in range(_APIS)]
@@ -216,22 +204,6 @@ async def fleet(folder: Path, llm: ScriptedLLM) -> AsyncIterator[Fleet]:
         processes += [made.worker(f"worker-{number}") for number in range(1, _WORKERS + 1)]
         await stack.enter_async_context(made.kept(*processes))
         yield made
-
-
-async def _first(member: Member, keeping: asyncio.Task[None]) -> None:
-    """Waits until a member is up for the first time; raises when it does not get there."""
-    up = asyncio.create_task(member.up.wait())
-    await asyncio.wait({up, keeping}, return_when=asyncio.FIRST_COMPLETED)
-    up.cancel()
-    if keeping.done():
-        await keeping
-
-
-def reachable_folder(prefix: str) -> Path:
-    """A new folder that others can get to: as root, the database servers run as an unprivileged user."""
-    folder = Path(tempfile.mkdtemp(prefix=prefix))
-    folder.chmod(0o711)
-    return folder
 
 
 def _environment(urls: Urls, llm: ScriptedLLM) -> list[str]:
@@ -253,14 +225,5 @@ async def _queue(folder: Path, port: int, urls: dict[str, str]) -> AsyncIterator
 
 
 async def _greets(log: Path) -> bool:
-    """A worker has no port; it says when it has opened everything."""
-    return " worker, summaries by " in await asyncio.to_thread(log.read_text, errors="replace")
-
-
-async def _answers(port: int) -> bool:
-    with contextlib.suppress(OSError):
-        reader, writer = await asyncio.open_connection(HOST, port)
-        with contextlib.closing(writer):
-            writer.write(b"GET /livez HTTP/1.1\r\nHost: fleet\r\nConnection: close\r\n\r\n")
-            return (await reader.read()).startswith(b"HTTP/1.1 200 ")
-    return False
+    """What it says when it has opened everything."""
+    return ", summaries by " in await asyncio.to_thread(log.read_text, errors="replace")

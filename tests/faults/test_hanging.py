@@ -1,7 +1,6 @@
 """A server hangs and is not down: it takes connections and answers nothing, until it goes on."""
 
 import asyncio
-import shutil
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from service.storage.database import connect, migrate
 from service.usecases.compress import compress
 from service.usecases.retain import remove_old
 from tests.conftest import Service, drain, serving, small_window
-from tests.faults.fleet import reachable_folder
+from tests.folders import temporary_folder
 from tests.service.talk import Talk, long_chat
 from tests.waiting import until
 from workers.worker import run_worker as worker_running
@@ -58,16 +57,13 @@ class Hanging:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def own() -> AsyncIterator[Hanging]:
-    folder = reachable_folder("precis-hanging-") / "data"
-    try:
-        async with run_embedded_servers(folder, fast=True) as urls:
+    with temporary_folder() as folder:
+        async with run_embedded_servers(folder / "data", fast=True) as urls:
             await migrate(urls.database)
             async with serving(small_window(urls)) as service:
                 service.as_filter.timeout = httpx.Timeout(LIMIT)
                 service.as_operator.timeout = httpx.Timeout(LIMIT)
                 yield Hanging(service, folder, urls)
-    finally:
-        shutil.rmtree(folder.parent, ignore_errors=True)
 
 
 def test_a_request_that_finds_the_database_hanging_ends_within_ten_seconds() -> None:

@@ -3,10 +3,9 @@
 import asyncio
 import sys
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
-import asyncpg
 import pytest
 import pytest_asyncio
 from alembic import command
@@ -18,7 +17,7 @@ from service.runtime import Urls, open_runtime
 from service.settings import load
 from service.storage.database import check_schema, connect, make_alembic_config, migrate
 from service.storage.tables import metadata
-from tests.conftest import Service, drop_database, execute
+from tests.conftest import Service, connected, drop_database, execute
 
 TABLES = {table.name for table in metadata.sorted_tables} | {"alembic_version"}
 
@@ -34,38 +33,24 @@ async def empty(servers: Urls) -> AsyncIterator[str]:
 
 async def fetch(url: str, query: str) -> list[str]:
     """The first column of a query, as text."""
-    connection = await asyncpg.connect(url.replace("+asyncpg", ""))
-    try:
+    async with connected(url) as connection:
         return [str(row[0]) for row in await connection.fetch(query)]
-    finally:
-        await connection.close()
-
-
-async def _serve(url: str) -> None:
-    """Starts a service on a database and stops it."""
-    async with connect(url) as database:
-        await check_schema(database.reads)
 
 
 async def names(url: str) -> set[str]:
     return set(await fetch(url, "select tablename from pg_tables where schemaname = 'public'"))
 
 
-async def migrated_columns(url: str) -> set[str]:
-    """The columns of all tables of ours, as `table.column type`."""
+async def test_the_tables_and_the_migrations_say_the_same(empty: str) -> None:
     columns = """
     select attrelid::regclass || '.' || attname || ' ' || format_type(atttypid, atttypmod)
     from pg_attribute join pg_class on pg_class.oid = attrelid and relkind = 'r'
     where relnamespace = 'public'::regnamespace and attnum > 0 and not attisdropped and relname <> 'alembic_version'
     """
-    return set(await fetch(url, columns))
-
-
-async def test_the_tables_and_the_migrations_say_the_same(empty: str) -> None:
     await migrate(empty)
 
     postgresql = dialect()  # type: ignore[no-untyped-call]
-    assert await migrated_columns(empty) == {
+    assert set(await fetch(empty, columns)) == {
         f"{table.name}.{column.name} {column.type.compile(postgresql).lower()}"
         for table in metadata.sorted_tables
         for column in table.columns
@@ -139,22 +124,8 @@ async def test_a_filled_database_forgets_what_no_request_finds_and_goes_down_aga
     assert await fetch(empty, _KEPT) == [kept]
     assert await fetch(empty, "select message_id from messages") == []
 
-
-async def test_a_table_of_a_chat_is_found_by_an_index_of_its_chat(empty: str) -> None:
-    """Or a deletion of a chat would look through all rows of the table."""
-    await migrate(empty)
-
-    led = await fetch(empty, "select tablename from pg_indexes where indexdef like '%USING btree (chat_id%'")
-
-    assert set(led) >= set(_OF_A_CHAT)
-
-
-async def test_down_to_nothing_and_up_again(empty: str) -> None:
-    await migrate(empty)
-
-    await asyncio.to_thread(command.downgrade, make_alembic_config(empty), "base")
+    await asyncio.to_thread(command.downgrade, config, "base")
     assert await names(empty) == {"alembic_version"}
-
     await migrate(empty)
     assert await names(empty) == TABLES
 
@@ -200,26 +171,24 @@ async def test_a_service_that_runs_stays_ready_when_a_newer_version_migrates(ser
     assert (state.status_code, state.json()["status"]) == (503, "not ready")
 
 
-@pytest.mark.parametrize("start", [migrate, _serve], ids=["migrate", "serve"])
-async def test_a_database_from_before_the_first_release_is_refused_with_the_way_out(
-    urls: Urls, start: Callable[[str], Awaitable[None]]
-) -> None:
+async def test_a_database_from_before_the_first_release_is_refused_with_the_way_out(urls: Urls) -> None:
     await execute(urls.database, "update alembic_version set version_num = '0027'")
 
-    with pytest.raises(SchemaError, match=r"before 1\.0\.0.*new database.*PRECIS_DATABASE_URL"):
-        await start(urls.database)
+    told = r"before 1\.0\.0.*new database.*PRECIS_DATABASE_URL"
+    with pytest.raises(SchemaError, match=told):
+        await migrate(urls.database)
+    async with connect(urls.database) as database:
+        with pytest.raises(SchemaError, match=told):
+            await check_schema(database.reads)
 
 
-_OF_A_CHAT = ("messages", "checkpoints", "runs", "chat_authors")
-
-
-@pytest.mark.parametrize("table", _OF_A_CHAT)
-async def test_a_row_of_a_chat_is_tied_to_the_tenant_of_its_chat(empty: str, table: str) -> None:
-    """By a foreign key of both, so neither can be another's, and a deleted chat leaves nothing."""
-    await migrate(empty)
-
+async def test_rows_of_a_chat_are_tied_to_its_tenant_and_found_by_an_index(urls: Urls) -> None:
+    """So neither can be another's, and a deletion leaves nothing, and does not look through all rows."""
     tied = await fetch(
-        empty,
-        f"select pg_get_constraintdef(oid) from pg_constraint where contype = 'f' and conrelid = '{table}'::regclass",
+        urls.database,
+        "select conrelid::regclass from pg_constraint where contype = 'f' and pg_get_constraintdef(oid)"
+        " = 'FOREIGN KEY (tenant_id, chat_id) REFERENCES chats(tenant_id, id) ON DELETE CASCADE'",
     )
-    assert "FOREIGN KEY (tenant_id, chat_id) REFERENCES chats(tenant_id, id) ON DELETE CASCADE" in tied
+    led = await fetch(urls.database, "select tablename from pg_indexes where indexdef like '%USING btree (chat_id%'")
+
+    assert set(tied) & set(led) >= {"messages", "checkpoints", "runs", "chat_authors"}

@@ -5,15 +5,14 @@ import contextlib
 import shutil
 import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
-
-import asyncpg
 
 from service.embedded import postgres, process, valkey
 from service.embedded.account import choose_account, find_obstacle
+from service.storage.database import OLDEST
+from tests.folders import temporary_folder
 from tests.postgres import play, wheels
 
-MAJORS = (14, 15, 16, 17, 18)
+MAJORS = range(OLDEST, 19)
 
 
 async def main(argv: list[str]) -> int:
@@ -23,9 +22,8 @@ async def main(argv: list[str]) -> int:
     lines = []
     for major in map(int, asked or MAJORS):
         async with _servers(major) as (database, redis):
-            version = await _version(database, major)
             failed = await play.pytest(database, redis, options)
-        lines.append(f"PostgreSQL {version}: {'failed' if failed else 'passed'}")
+        lines.append(f"PostgreSQL {major}: {'failed' if failed else 'passed'}")
         print(lines[-1], flush=True)  # noqa: T201 - a command
     print("", *lines, sep="\n")  # noqa: T201 - a command
     return int(any(line.endswith("failed") for line in lines))
@@ -34,31 +32,18 @@ async def main(argv: list[str]) -> int:
 @contextlib.asynccontextmanager
 async def _servers(major: int) -> AsyncIterator[tuple[str, str]]:
     installed = await asyncio.to_thread(wheels.program, major)
-    with play.folder() as folder:
-        program = await asyncio.to_thread(_program, installed, folder)
+    with temporary_folder() as folder:
+        # As it is unpacked, or a copy that the servers' account can get to.
+        account = choose_account(folder / "postgres")
+        if account and find_obstacle(installed.parent, account):
+            copied = await asyncio.to_thread(shutil.copytree, installed.parents[1], folder / "postgresql")
+            installed = copied / "bin" / installed.name
+        program = process.Program("PostgreSQL", installed, account, postgres.STOP)
         async with (
             postgres.serve_postgres(program, folder, fast=True) as (_, database),
             valkey.run_valkey(folder, fast=True) as (_, queue),
         ):
             yield database, queue
-
-
-def _program(installed: Path, folder: Path) -> process.Program:
-    """The program as it is unpacked, or a copy that the servers' account can get to."""
-    account = choose_account(folder / "postgres")
-    if account and find_obstacle(installed.parent, account):
-        installed = shutil.copytree(installed.parents[1], folder / "postgresql") / "bin" / installed.name
-    return process.Program("PostgreSQL", installed, account, postgres.STOP)
-
-
-async def _version(url: str, major: int) -> str:
-    connection = await asyncpg.connect(url.replace("+asyncpg", ""))
-    try:
-        version = str(await connection.fetchval("show server_version"))
-    finally:
-        await connection.close()
-    assert version.startswith(f"{major}."), version
-    return version
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""A real PgBouncer in transaction mode before a PostgreSQL: the database's URL goes in, the pooler's comes out.
+"""The command behind `scripts/test-pgbouncer`: the tests that touch the database, through a PgBouncer.
 
-Its configuration is the one in docs/howto/scale.md, so that what is documented is what was tested.
+It pools transactions. Its configuration is the one in docs/howto/scale.md, so what is documented is what was tested.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import signal
-import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from sqlalchemy import make_url
 
 from service.embedded import process
 from service.embedded.account import Account, check_reachable, choose_account, give
+from service.embedded.servers import run_embedded_servers
+from tests.folders import temporary_folder
 from tests.postgres import play
 
 HOWTO = play.ROOT / "docs" / "howto" / "scale.md"
@@ -38,11 +40,6 @@ def program() -> Path:
     return Path(found).resolve()
 
 
-def version(binary: Path) -> str:
-    """Such as `PgBouncer 1.24.1`."""
-    return subprocess.run((binary, "--version"), capture_output=True, text=True, check=True).stdout.splitlines()[0]
-
-
 @contextlib.asynccontextmanager
 async def pooling(binary: Path, folder: Path, database: str) -> AsyncIterator[str]:
     """Runs it before the database while the context is open."""
@@ -56,18 +53,13 @@ async def pooling(binary: Path, folder: Path, database: str) -> AsyncIterator[st
         yield url
 
 
-def documented() -> str:
-    """The pgbouncer.ini of the how-to."""
-    found = re.search(r"^```ini\n(.*?)^```", HOWTO.read_text(), re.DOTALL | re.MULTILINE)
-    assert found, HOWTO
-    return found[1]
-
-
 def _configuration(folder: Path, account: Account | None, database: str, port: int) -> Path:
     """The documented file, for these servers, and the list of users beside it."""
     where, users, ini = make_url(database), folder / "users.txt", folder / "pgbouncer.ini"
+    documented = re.search(r"^```ini\n(.*?)^```", HOWTO.read_text(), re.DOTALL | re.MULTILINE)
+    assert documented, HOWTO
     told = configparser.RawConfigParser(delimiters=("=",))
-    told.read_string(documented())
+    told.read_string(documented[1])
     told["databases"] = {"*": f"host={where.host} port={where.port}"}  # tests make databases of their own
     ours = {"listen_addr": process.HOST, "listen_port": str(port), "auth_file": str(users), "unix_socket_dir": ""}
     told["pgbouncer"].update(ours | CHANGING_HANDS)
@@ -91,3 +83,18 @@ async def _answers(url: str) -> bool:
         return False
     await connection.close()
     return True
+
+
+async def main(options: list[str]) -> int:
+    """Runs the tests; pytest's exit code."""
+    binary = program()
+    with temporary_folder() as folder:
+        async with (
+            run_embedded_servers(folder / "data", fast=True) as servers,
+            pooling(binary, folder, servers.database) as pooled,
+        ):
+            return await play.pytest(pooled, servers.redis, options)
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(sys.argv[1:])))

@@ -1,11 +1,9 @@
 """Runs pytest in a process of its own on servers that the caller has started; its exit code comes out."""
 
 import asyncio
-import contextlib
 import os
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -24,11 +22,3 @@ async def pytest(database: str, redis: str, options: Sequence[str]) -> int:
         return await process.wait()
     finally:
         await process.wait()
-
-
-@contextlib.contextmanager
-def folder() -> Iterator[Path]:
-    """A folder for servers, which run as another user when we are root."""
-    with tempfile.TemporaryDirectory(prefix="precis-postgres-", ignore_cleanup_errors=True) as made:
-        Path(made).chmod(0o711)
-        yield Path(made)

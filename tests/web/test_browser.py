@@ -19,7 +19,6 @@ from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_p
 
 from service.web.words import segment
 from tests.conftest import Service, fresh_database, serving, small_window
-from tests.service.talk import row
 from tests.web.filled import HOSTILE, HOSTILE_ID, PUMPS, Filled, fill
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -133,9 +132,9 @@ async def site(servers: Any) -> AsyncIterator[Site]:
 
 
 @asynccontextmanager
-async def opened(site: Site, *, scripts: bool = True, **more: Any) -> AsyncIterator[Tab]:
+async def opened(site: Site, **more: Any) -> AsyncIterator[Tab]:
     """A tab of a new browser profile, signed in; at its end nothing may have gone wrong."""
-    context = await site.browser.new_context(java_script_enabled=scripts, **({"viewport": WIDE} | more))
+    context = await site.browser.new_context(**({"viewport": WIDE} | more))
     try:
         await context.add_init_script(_NOTED)
         tab = Tab(await context.new_page(), site)
@@ -153,19 +152,6 @@ async def tab(site: Site) -> AsyncIterator[Tab]:
         yield signed_in
 
 
-async def dead(site: Site) -> str:
-    """The id of a chat that is dead, and nobody else's in these tests."""
-    found = await row(
-        site.service.runtime,
-        "select external_id from chats where dead_at is not null and external_id <> :hostile order by id limit 1",
-        hostile=HOSTILE_ID,
-    )
-    return str(found.external_id)
-
-
-# Hostile texts
-
-
 async def test_nothing_of_a_hostile_chat_runs_is_loaded_or_leads_away(site: Site, tab: Tab) -> None:
     for name, path in site.pages.items():
         await tab.goto(path)
@@ -179,9 +165,6 @@ async def test_nothing_of_a_hostile_chat_runs_is_loaded_or_leads_away(site: Site
     await tab.goto(f"{site.pages['a hostile checkpoint']}")
     assert "{{7*7}}${7*7}" in (await tab.page.locator("main").text_content() or ""), "it is shown as it is"
     assert HOSTILE in await tab.page.get_by_label("State").input_value()
-
-
-# For everybody
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -248,9 +231,6 @@ async def test_the_keyboard_is_enough(tab: Tab) -> None:
     assert order == ["user", "state"]
 
 
-# Lists that renew themselves
-
-
 async def test_a_list_renews_itself_but_not_under_the_pointer_or_the_focus(site: Site) -> None:
     async with opened(site) as tab:
         page, live = tab.page, tab.page.locator(".live")
@@ -277,18 +257,8 @@ async def test_a_list_renews_itself_but_not_under_the_pointer_or_the_focus(site:
         assert await asked() == before, "with the focus in it"
 
 
-# Pictures
-
-
-@pytest.fixture
-def pictures(tmp_path: Path) -> Path:
-    folder = Path(os.environ.get("WEB_SCREENSHOTS") or tmp_path)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-async def test_the_picture_of_the_documentation_is_small(site: Site, pictures: Path) -> None:
+async def test_the_picture_of_the_documentation_is_small(site: Site, tmp_path: Path) -> None:
     async with opened(site, viewport={"width": 1280, "height": 900}, color_scheme="light") as tab:
         await tab.goto(f"/chats/{PUMPS}")
-        picture = await tab.page.screenshot(path=pictures / "page-chat.png")
+        picture = await tab.page.screenshot(path=Path(os.environ.get("WEB_SCREENSHOTS") or tmp_path) / "page-chat.png")
         assert len(picture) <= 200_000

@@ -4,6 +4,7 @@ from http.cookies import SimpleCookie
 
 import pytest
 
+from service.names import FIRST_TENANT
 from service.storage import keys
 from tests.conftest import Service
 from tests.service.talk import long_chat, row, rows, run_sql
@@ -18,18 +19,6 @@ def cookie(page: Page) -> tuple[str, dict[str, str]]:
     """The name and the attributes of the cookie that an answer sets."""
     ((name, morsel),) = SimpleCookie(page.response.headers["set-cookie"]).items()
     return name, {key: str(value) for key, value in morsel.items() if value} | {"value": morsel.value}
-
-
-async def new_key(service: Service, name: str) -> str:
-    async with service.runtime.database.engine.begin() as connection:
-        return await keys.create_key(connection, "default", "operator", name)
-
-
-async def revoke(service: Service, key: str) -> None:
-    await run_sql(service.runtime, "update api_keys set revoked_at = now() where hash = :it", it=keys.hash_key(key))
-
-
-# In and out
 
 
 async def test_a_page_asks_for_a_key_and_then_shows_what_was_asked_for(service: Service) -> None:
@@ -50,8 +39,9 @@ async def test_a_page_asks_for_a_key_and_then_shows_what_was_asked_for(service: 
 
 @pytest.mark.parametrize("which", ["filter", "revoked", "none"])
 async def test_only_an_operator_key_in_use_signs_in(service: Service, which: str) -> None:
-    revoked = await new_key(service, "revoked")
-    await revoke(service, revoked)
+    async with service.runtime.database.engine.begin() as connection:
+        revoked = await keys.create_key(connection, FIRST_TENANT, "operator", "revoked")
+    await run_sql(service.runtime, "update api_keys set revoked_at = now() where name = 'revoked'")
     key = {"filter": service.filter_key, "revoked": revoked, "none": ""}[which]
     async with visiting(service, address="127.0.0.10") as visitor:
         page = await visitor.sign_in(key)
@@ -142,9 +132,6 @@ async def test_nobody_is_led_away_after_signing_in(service: Service, back: str) 
         assert (await visitor.sign_in(service.operator_key, back)).leads_to == "/"
         form = (await visitor.get("/sign-in", params={"back": back})).form("/sign-in")
         assert dict(form.fields)["back"] == "/"
-
-
-# Forms from elsewhere
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import pytest_asyncio
 from tests import constants
 from tests.conftest import Service
 from tests.service.harness import emptied
-from workers.worker import run_worker
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -16,11 +15,3 @@ async def service(shared_service: Service) -> AsyncIterator[Service]:
     constants.change(sweep_every=1)
     yield shared_service
     await emptied(shared_service)
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def service_with_worker(service: Service) -> AsyncIterator[Service]:
-    """With an arq worker in the same process, as `precis serve` has it."""
-    runtime = service.runtime
-    async with run_worker(runtime.worker_context, runtime.queue, runtime.urls.redis):
-        yield service

@@ -4,8 +4,6 @@ import asyncio
 import json
 import os
 import pickle
-import socket
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
@@ -21,6 +19,7 @@ from redis.asyncio import Redis
 from service.cli import app
 from service.clients.summarisers import make_summariser
 from service.clients.wake_ups import JOB, Queue
+from service.embedded.process import find_free_port
 from service.errors import ConfigurationError
 from service.runtime import Urls
 from service.summarising.reading import Finish, Reading, Reply
@@ -56,9 +55,11 @@ async def ready(talk: Talk, leaf: str) -> None:
     await until(is_ready)
 
 
-async def flush(service: Service) -> None:
-    async with Redis.from_url(service.runtime.urls.redis) as redis:
-        await redis.flushall()
+async def outcomes(service: Service) -> list[str]:
+    """Of the runs with a model, oldest first."""
+    return [
+        one.outcome for one in await rows(service.runtime, "select outcome from runs where not by_code order by id")
+    ]
 
 
 @asynccontextmanager
@@ -126,21 +127,14 @@ async def test_a_hand_over_during_the_work_is_not_lost(service: Service) -> None
 
 async def test_failed_work_is_tried_again_by_itself(service: Service) -> None:
     async def done() -> bool:
-        return (await rows(service.runtime, "select outcome from runs where not by_code order by id"))[-1:] == [
-            ("done",)
-        ]
+        return (await outcomes(service))[-1:] == ["done"]
 
     constants.change(sweep_every=60)  # wake-ups alone have to do it
     async with asking(service, Fail(400)) as (_, worker_context), at_work(service, worker_context):
         talk, leaf = await long_chat(service.as_filter)
         await until(done)
     assert "At last." in (await talk.ask(leaf))["summary"]
-    assert [
-        one.outcome for one in await rows(service.runtime, "select outcome from runs where not by_code order by id")
-    ] == [
-        "failed",
-        "done",
-    ]
+    assert await outcomes(service) == ["failed", "done"]
 
 
 @pytest.mark.parametrize(("jobs", "calls", "workers"), [(4, 4, 1), (1, 4, 1), (1, 6, 2), (2, 1, 1)])
@@ -172,8 +166,7 @@ async def test_a_stop_lets_work_finish(service: Service) -> None:
         await gated.asked.wait()
         asyncio.get_running_loop().call_soon(gated.go.set)
 
-    (run,) = await rows(service.runtime, "select * from runs where not by_code")
-    assert run.outcome == "done"
+    assert await outcomes(service) == ["done"]
     assert len(await rows(service.runtime, "select 1 from checkpoints where kind = 'llm'")) == 1
 
 
@@ -187,9 +180,7 @@ async def test_a_stop_gives_back_work_that_does_not_end_and_the_attempt_does_not
 
     chat = await row(service.runtime, "select *, due_at <= now() as due from chats")
     assert (chat.attempts, chat.lease_token, chat.due) == (0, None, True)
-    assert [one.outcome for one in await rows(service.runtime, "select outcome from runs where not by_code")] == [
-        "released"
-    ]
+    assert await outcomes(service) == ["released"]
 
     async with at_work(service):
         await ready(talk, leaf)
@@ -261,11 +252,11 @@ async def test_a_sweep_leaves_alone_what_is_not_due_or_worked_on(service: Servic
     ):
         await long_chat(service.as_filter, f"chat-{number}")
         await run_sql(service.runtime, f"update chats set {change} where external_id = 'chat-{number}'")
-    await flush(service)
-
-    await sweep({"context": service.runtime.worker_context, "queue": service.runtime.queue, "job_id": "cron:1"})
-
     async with Redis.from_url(service.runtime.urls.redis) as redis:
+        await redis.flushall()
+
+        await sweep({"context": service.runtime.worker_context, "queue": service.runtime.queue, "job_id": "cron:1"})
+
         assert len(await redis.keys("arq:job:*")) == 1  # for chat-4
 
 
@@ -289,10 +280,8 @@ async def test_a_redis_that_does_not_let_us_in_at_the_start_is_told_in_one_line(
 
 async def test_a_redis_that_is_away_at_the_start_is_no_reason_not_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.clients.wake_ups._PATIENCE", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
 
-    queue = await Queue.connect(f"redis://127.0.0.1:{port}/0")
+    queue = await Queue.connect(f"redis://127.0.0.1:{find_free_port()}/0")
 
     assert await queue.wake() is False
     await queue.close()
@@ -311,17 +300,12 @@ async def test_a_worker_gives_signs_of_life_and_none_when_it_has_ended(service: 
 
 
 async def test_a_worker_serves_its_life_and_its_metrics_on_a_port_of_its_own(service: Service, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    urls = service.runtime.urls
+    urls, port = service.runtime.urls, find_free_port()
     ours = {"PRECIS_DATABASE_URL": urls.database, "PRECIS_REDIS_URL": urls.redis, "PRECIS_WORKER_PORT": str(port)}
     ours |= {"PRECIS_METRICS_TOKEN": METRICS_TOKEN}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", "from service.cli import app; app()", "worker"),
-        env={name: value for name, value in os.environ.items() if not name.startswith("PRECIS_")}
-        | ours
-        | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        *(*constants.precis(), "worker"),
+        env=os.environ | ours | {"PYTHONPATH": str(Path(__file__).parents[2])},
         cwd=tmp_path,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
