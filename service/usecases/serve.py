@@ -251,7 +251,7 @@ async def _find_first_uncovered(
 ) -> int | None:
     """The place of the first message that the stored summary does not cover.
 
-    None without a summary that saves anything, or where a request would go on with an answer.
+    None without a summary that saves anything.
     """
     stored, nodes = path.stored, path.nodes
     checkpoint = stored.checkpoint if stored else None
@@ -264,7 +264,7 @@ async def _find_first_uncovered(
         return None
     if covered == len(nodes):
         return counted.outline.newest
-    return nodes[covered].begin if nodes[covered].role == "user" else None
+    return nodes[covered].begin
 
 
 def _leaves_room(counted: CountedRequest, path: RequestPath, summary: int) -> bool:

@@ -392,11 +392,14 @@ async def test_a_model_is_asked_also_where_its_provider_counts_much_more_than_we
     assert {one.kind for one in await host.harness.made()} == {"llm"}
 
 
-@pytest.mark.parametrize("window", [6144, 8192, 16_384])
-async def test_a_prompt_and_its_answer_fit_into_the_window_of_the_chats_own_model(host: Host, window: int) -> None:
+@pytest.mark.parametrize(("window", "factor"), [(6144, 1), (16_384, 1), (8192, 2)])
+async def test_a_prompt_and_its_answer_fit_into_the_window_of_the_chats_own_model(
+    host: Host, window: int, factor: int
+) -> None:
     host.talk.window = window
-    await turn(host, host.talk.turns(40))
+    await turn(host, host.talk.turns(4, tokens=6000))
+    await run_sql(host.harness.runtime, f"update chats set usage_factor = {factor}")
     assert await host.serve() > 0
     for form in host.forms:
         size = sum(tokens.count(one["content"]) + tokens.MESSAGE_TOKENS for one in form["messages"])
-        assert size + form["max_tokens"] <= window
+        assert (size + form["max_tokens"]) * factor <= window

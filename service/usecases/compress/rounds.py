@@ -304,13 +304,13 @@ async def _carry_out(round_: Round, planned: Plan) -> RoundOutcome:
         is_last = number == len(planned.chunks)
         try:
             summary = await _write(round_, chunk, memory)
-            published = await _publish(round_, chunk, parent, summary, ends=is_last)
+            published = await _publish(round_, chunk, parent, summary)
         except (TextTooHard, TextWorkFailed) as error:
             # Another try would meet the same texts, and the chat needs its summary now.
             why = str(error)
             log.warning("compress.not_read", chat=round_.claim.lease.chat_id, error=why)
             summary = await _write_by_size(round_, chunk, memory, why)
-            published = await _publish(round_, chunk, parent, summary, ends=is_last)
+            published = await _publish(round_, chunk, parent, summary)
         memory = summary.candidate.memory
         if published is None:
             # The next chunk's summary stands for this one as well. After the last one, another
@@ -466,9 +466,7 @@ async def _ask(round_: Round, summariser: Summariser, task: Task) -> Candidate:
     return candidate
 
 
-async def _publish(
-    round_: Round, chunk: Chunk, parent: int, summary: WrittenSummary, *, ends: bool
-) -> int | None:
+async def _publish(round_: Round, chunk: Chunk, parent: int, summary: WrittenSummary) -> int | None:
     """Publishes the checkpoint of a chunk.
 
     Returns:
@@ -483,7 +481,7 @@ async def _publish(
         await _count_unpublished(round_, candidate)
         return None
     until = round_.rows[chunk.covers - 1]
-    new = await _make_checkpoint(round_, until, parent, summary, ends=ends)
+    new = await _make_checkpoint(round_, until, parent, summary)
     async with claim.engine.begin() as connection:
         number = await checkpoints.publish_checkpoint(connection, claim.lease, new)
         await _count(connection, round_, candidate, published=number is not None)
@@ -506,15 +504,10 @@ async def _publish(
 
 
 async def _make_checkpoint(
-    round_: Round, until: MessageRow, parent: int, summary: WrittenSummary, *, ends: bool
+    round_: Round, until: MessageRow, parent: int, summary: WrittenSummary
 ) -> NewCheckpoint:
-    """Makes the checkpoint that reaches `until`, and says which ones it supersedes.
-
-    Outdated ones serve until code has carried on what a model wrote as far as they reach, which is
-    where a plan `ends`.
-    """
+    """Makes the checkpoint that reaches `until`, which supersedes those for a smaller window."""
     claim, candidate = round_.claim, summary.candidate
-    outdated = round_.outdated if round_.is_interim and ends else []
     return NewCheckpoint(
         parent=parent,
         until=until,
@@ -527,7 +520,7 @@ async def _make_checkpoint(
         summariser=summary.by,
         prompt_version=prompt.VERSION,
         verdict=candidate.verdict.as_json(),
-        superseded=[one.id for one in [*round_.poorer, *outdated]],
+        superseded=[one.id for one in round_.poorer],
     )
 
 
