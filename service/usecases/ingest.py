@@ -146,8 +146,7 @@ async def _store(
     chat = await ingests.open_chat(connection, transcript, stored.chat)
     if chat is None:
         return None
-    if stored.chat.id is not None:
-        await _note_seen(connection, chat, transcript, path)
+    await _note_seen(connection, chat, transcript, path)
     sequence = await ingests.store(connection, chat, transcript, new, update)
     if stored.lender:
         await ingests.adopt_checkpoints(
@@ -254,7 +253,7 @@ def _make_rows(
     author = None if transcript.user == path.owner else transcript.user
     for message in transcript.messages:
         stored, read = path.stored.found.get(message.id), counted.get(message.id)
-        row = stored or _make_row(transcript, message, read, rows)
+        row = stored or _make_row(transcript, message, counted[message.id], rows)
         rows.append(row)
         if read:
             new.append(NewMessage(row, read.body, author))
@@ -264,12 +263,10 @@ def _make_rows(
 def _make_row(
     transcript: Transcript,
     message: IncomingMessage,
-    counted: TokenCountedMessage | None,
+    counted: TokenCountedMessage,
     above: Sequence[MessageRow],
 ) -> MessageRow:
     """The row of a new message below those `above`, with running totals."""
-    if counted is None:
-        raise RuntimeError("a message that is to be stored was not weighed")
     parent = above[-1] if above else None
     depth, path_tokens, inherited = 0, 0, None
     # A new message may be given to a model if the next request is sure to show it.

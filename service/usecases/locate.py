@@ -172,8 +172,7 @@ def make_transcript(settings: Settings, counted: CountedRequest, path: RequestPa
     """
     request, stored = counted.request, path.stored
     # If the newest text was deleted, all above were: this request stores them again.
-    is_whole = stored is None or stored.lacks_text
-    depth = 0 if is_whole else path.depth
+    depth = 0 if stored and stored.lacks_text else path.depth
     overhead = count_non_message_tokens(counted, path.begin) + counted.question
     window = int(counted.window / path.factor)
     return Transcript(

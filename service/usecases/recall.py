@@ -69,11 +69,8 @@ async def recall_for_model(
     Raises:
         Unavailable: it took too long, or no text process starts.
     """
-    path = None
-    # Without a checkpoint all of the request is above, unless it was cut.
-    if branch.checkpoint or branch.whole:
-        async with engine.connect() as connection:
-            path = await paths.find_covered_path(connection, branch)
+    async with engine.connect() as connection:
+        path = await paths.find_covered_path(connection, branch)
     if path is None:
         return Finding(_NOT_COVERED, status="not_covered")
     question = replace(question, room=_find_room(question.room, path.left_tokens))

@@ -192,8 +192,7 @@ def _is_compacted(counted: CountedRequest, path: RequestPath) -> bool:
     A prompt may mention the mark; but then the path is stored from its first message on.
     """
     head = counted.request.messages[: counted.outline.head]
-    is_stored = path.stored is not None and bool(path.stored.known)
-    return record.mentions_compaction(head) and not is_stored
+    return record.mentions_compaction(head) and not path.depth
 
 
 def _is_too_large(counted: CountedRequest, path: RequestPath, draft: _Draft) -> bool:
@@ -249,13 +248,10 @@ def _describe_writer(stored: contexts.StoredContext) -> str:
 async def _find_first_uncovered(
     context: ServeContext, counted: CountedRequest, path: RequestPath
 ) -> int | None:
-    """The place of the first message that the stored summary does not cover.
-
-    None without a summary that saves anything.
-    """
+    """The place of the first message that the stored summary does not cover; None without one."""
     stored, nodes = path.stored, path.nodes
     checkpoint = stored.checkpoint if stored else None
-    if checkpoint is None or checkpoint.tokens >= checkpoint.covered_tokens:
+    if checkpoint is None:
         return None
     covered = checkpoint.messages
     cipher = await context.database.keyring.find_cipher(counted.request.tenant)

@@ -104,9 +104,9 @@ async def end_round(claim: Claim, round_: Awaitable[RoundOutcome]) -> float | No
     try:
         return await _end_well(claim, await round_)
     except asyncio.CancelledError:
-        why = "the worker was stopped"
+        release = _release(PrecisError("the worker was stopped"), delay=0)
         # Shielded, because the worker may be cancelled once more while it stops.
-        await asyncio.shield(give_back(claim, Release("released", why, why, delay=0)))
+        await asyncio.shield(give_back(claim, release))
         raise
     except (TextsMissing, ReplyPending, PromptUntaken) as error:
         return await _end_waiting(claim, error)

@@ -83,7 +83,6 @@ class Round:
         rows: the branch, root to leaf.
         summariser: who is asked; None when code writes alone.
         is_interim: whether a model is to read what code writes.
-        is_resumed: whether it was put down, and goes on now.
         final: the deepest checkpoint that is not interim, and was written for a window like the
             chat's: one for a smaller window has lost what this one has room for.
         poorer: those for a smaller window, which any new one supersedes.
@@ -96,7 +95,6 @@ class Round:
     rows: Sequence[MessageRow]
     summariser: Summariser | None
     is_interim: bool
-    is_resumed: bool
     final: Checkpoint | None
     poorer: Sequence[Checkpoint]
     interim: Sequence[Checkpoint]
@@ -198,9 +196,9 @@ async def _work_on_branch(claim: Claim, leaf: str, put_down: Basis | None = None
     return outcome
 
 
-async def _read_branch(claim: Claim, leaf: str, basis: Basis | None = None) -> Round:
+async def _read_branch(claim: Claim, leaf: str, basis: Basis | None) -> Round:
     """Reads what is stored of a branch; of one that was put down, with its `basis`."""
-    lease, context, is_resumed = claim.lease, claim.context, basis is not None
+    lease, context = claim.lease, claim.context
     async with claim.engine.connect() as connection:
         rows = await messages.load_path(connection, claim.chat, leaf)
         pointed_to = {row.checkpoint_id or 0 for row in rows}
@@ -218,7 +216,6 @@ async def _read_branch(claim: Claim, leaf: str, basis: Basis | None = None) -> R
         rows=rows,
         summariser=None if lease.code_writes else summariser,
         is_interim=not lease.ends_work,
-        is_resumed=is_resumed,
         final=find_deepest(_make_path(rows), alike),
         poorer=poorer,
         interim=interim,
@@ -284,7 +281,8 @@ def _plan_for_model(round_: Round) -> Plan:
     """Plans what a model has to read now: nothing that no second request or host has confirmed."""
     confirmed = _make_path([row for row in round_.rows if row.confirmed])
     usable = [round_.final] if round_.final else []
-    return plan(confirmed, usable, round_.policy, is_resumed=round_.is_resumed)
+    is_resumed = round_.basis is round_.claim.put_down
+    return plan(confirmed, usable, round_.policy, is_resumed=is_resumed)
 
 
 async def _carry_out(round_: Round, planned: Plan) -> RoundOutcome:
@@ -299,7 +297,6 @@ async def _carry_out(round_: Round, planned: Plan) -> RoundOutcome:
     # No summary grows from an interim one, or a model would never read what that covers.
     grown_from = round_.final if round_.is_interim else planned.reuse
     parent = grown_from.id if grown_from else 0
-    outcome = RoundOutcome()
     for number, chunk in enumerate(planned.chunks, 1):
         is_last = number == len(planned.chunks)
         try:
@@ -313,15 +310,14 @@ async def _carry_out(round_: Round, planned: Plan) -> RoundOutcome:
             published = await _publish(round_, chunk, parent, summary)
         memory = summary.candidate.memory
         if published is None:
-            # The next chunk's summary stands for this one as well. After the last one, another
-            # round would end in the same way: new messages make work due.
-            outcome = RoundOutcome(summary.candidate.no_gain)
+            # The next chunk's summary stands for this one as well.
             continue
         parent = parent if round_.is_interim else published
-        outcome = RoundOutcome()
         if not is_last and (number >= CALLS or await _gives_way(round_.claim)):
             return RoundOutcome(complete=False)
-    return outcome
+    # If the last one was not published, another round would end in the same way: new messages make
+    # work due.
+    return RoundOutcome(summary.candidate.no_gain)
 
 
 async def _read_memory(claim: Claim, checkpoint: Checkpoint | None) -> Memory:

@@ -279,7 +279,7 @@ async def _find_tenant(
     webui: OpenWebUI, installed: Installation, url: str, wanted: str | None
 ) -> str | None:
     """The tenant as which the filter reaches this address now; None if it is not the wanted one."""
-    if FILTER not in installed.functions or installed.valve(FILTER, "service_url") != url:
+    if installed.valve(FILTER, "service_url") != url:
         return None
     check = await check_reach(webui, url)
     is_wanted = not check.problem and wanted in (None, check.tenant)

@@ -18,6 +18,6 @@ def is_inside(host: str) -> bool:
     if host.endswith(_PRIVATE_ENDINGS):
         return True
     try:
-        return not ip_address(host.partition("%")[0]).is_global
+        return not ip_address(host).is_global
     except ValueError:
         return "." not in host  # containers call each other by such names
