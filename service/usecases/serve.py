@@ -337,7 +337,7 @@ async def _serve_later_call(
 
     Such a request does not show its path any more, so nothing of it is stored.
     """
-    unlocated = RequestPath(counted.request.chat, None, draft.opening, (), None)
+    unlocated = replace(outline_path(counted), nodes=())
     state = counted.request.state or _make_state(counted, unlocated)
     if put_in is None:
         draft = replace(draft, status="pending")

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 import httpx
 import pytest
 
+from service.request.fit import LEFT_OUT
 from service.storage import prompts
 from service.storage.prompts import Basis, NewPrompt
 from service.storage.tables import ChatKey, metadata
@@ -117,3 +118,15 @@ async def test_no_model_reads_a_chat_that_has_expired(harness: Harness) -> None:
     assert await compress(harness.worker_context()) is None
     assert harness.llm.requests == []
     assert await harness.runs() == []
+
+
+@pytest.mark.parametrize("chat", ["", "temporary:1"])
+async def test_an_unsaved_chat_is_not_kept_for_ever_after_its_host_has_cut_it(harness: Harness, chat: str) -> None:
+    talk = harness.talk
+    question = talk.add("q", None, content="And then?")
+    messages = [{"role": "system", "content": LEFT_OUT}, *talk.native(question)[1:]]
+
+    asked = await talk.ask(question, chat=chat, messages=messages)
+    await talk.finish(asked, talk.add("a", question, "assistant"))
+
+    assert (await rows(harness.runtime, "select expires_at from chats"))[0].expires_at
