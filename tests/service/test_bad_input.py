@@ -110,6 +110,7 @@ async def test_whatever_a_state_says_the_request_is_sent_in_its_window(
     again = await talk.ask(leaf, state=asked["state"] | absurd)
 
     assert 0 < again["tokens"]["after"] <= 8192
+    assert (await talk.ask(leaf, state=asked["state"] | absurd, messages=[]))["tokens"]["after"] == 0
     told = await talk.put({"state": asked["state"] | absurd, "messages": talk.turn(leaf)["messages"], "whole": True})
     assert told.status_code == 202, told.text
     await service.stored()

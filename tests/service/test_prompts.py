@@ -9,7 +9,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from service.storage import keys
+from service.storage import keys, prompts
 from service.text import tokens
 from service.usecases.compress import WorkerContext, compress
 from tests.conftest import Service
@@ -119,6 +119,24 @@ async def taken(host: Host) -> Json:
 
 async def stored_prompts(host: Host) -> int:
     return int((await row(host.harness.runtime, "select count(*) as them from prompts")).them)
+
+
+async def test_no_prompt_is_put_out_of_a_chat_that_was_reset_meanwhile(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find_pause, resets = prompts.find_pause, []
+
+    async def reset_first(*looked: Any) -> float | None:
+        resets.append(await host.harness.service.as_operator.post("/v1/chats/chat-1/reset", json={}))
+        return await find_pause(*looked)
+
+    monkeypatch.setattr(prompts, "find_pause", reset_first)
+    await turn(host, host.talk.turns(24))
+    while not resets:
+        assert await compress(host.workers())
+
+    assert resets[0].status_code == 202, resets[0].text
+    assert await stored_prompts(host) == 0
 
 
 # Who writes

@@ -8,9 +8,12 @@ import pytest
 
 from service.errors import TextTooHard
 from service.processes import Texts, intake, materials
+from service.processes.intake import RawMessage
 from service.settings import Settings
+from service.storage import codec
 from service.summarising.summarise import Candidate
 from service.usecases.compress import WorkerContext
+from service.usecases.read_messages import read_messages
 from tests.conftest import TEXTS, serving
 from tests.service.harness import Harness
 from tests.service.talk import check_tree, row
@@ -96,6 +99,14 @@ async def test_a_message_too_hard_to_store_is_stored_as_a_note_of_its_size(harne
     assert answer["status"] == "ready"
     assert "secret" not in answer["summary"]
     await check_tree(runtime)
+
+
+async def test_short_messages_are_read_however_many_were_too_hard() -> None:
+    long, short = (b'{"role": "user", "content": "%s"}' % text for text in (b"secret " * 10_000, b"It hums."))
+
+    *_, last = await read_messages(Hard(lambda *_: True), [RawMessage(one) for one in (long, long, short)], True)
+
+    assert codec.unpack(last.body)["content"] == "It hums."
 
 
 @dataclass
