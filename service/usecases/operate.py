@@ -47,10 +47,10 @@ async def correct(
     by: Operator,
     chat: str,
     checkpoint: int,
-    state: str | None = None,
-    rules: Sequence[str] | None = None,
-    quotations: Sequence[str] | None = None,
-    forget: Sequence[str] = (),
+    state: str | None,
+    rules: Sequence[str] | None,
+    quotations: Sequence[str] | None,
+    forget: Sequence[str],
 ) -> ServedCheckpoint:
     """Makes a new version of a checkpoint, which serves in its place.
 
@@ -89,7 +89,7 @@ async def correct(
 
 
 async def reset_chat(
-    engine: AsyncEngine, queue: Queue, by: Operator, chat: str, keep: int | None = None
+    engine: AsyncEngine, queue: Queue, by: Operator, chat: str, keep: int | None
 ) -> DroppedCheckpoints:
     """Drops the checkpoints of a chat, and makes new ones at once from the stored messages.
 

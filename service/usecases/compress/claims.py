@@ -86,7 +86,7 @@ class Claim:
     lease: work.Lease
     run: int
     request_id: str
-    put_down: Basis | None = None
+    put_down: Basis | None
     began: float = field(default_factory=perf_counter)
 
     @property
