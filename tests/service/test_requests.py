@@ -43,6 +43,24 @@ async def test_a_turn_that_began_without_a_summary_goes_on_without_while_it_fits
     assert small["status"] == "ready", "it does not fit without"
 
 
+async def test_a_user_is_told_a_summary_in_one_turn_and_not_in_an_unsaved_chat(talk: Talk, service: Service) -> None:
+    leaf = await summarised(service, talk)
+
+    async def ask(**more: object) -> Json:
+        response = await talk.client.post("/v1/compress", json=talk.request(leaf, **more))
+        answer: Json = response.json()
+        assert answer["status"] == "ready"
+        return answer
+
+    first = await ask()
+    later, unsaved = await ask(state=first["state"]), await ask(keep_hours=1)
+    await talk.finish(first, talk.add("answer", talk.add("question", leaf, content="And then?"), "assistant"))
+    next_turn = await ask()
+
+    told = [answer["summary"] is not None for answer in (first, later, unsaved, next_turn)]
+    assert told == [True, False, False, False]
+
+
 async def test_a_request_that_waits_for_its_summary_confirms_nothing_of_what_it_shows(harness: Harness) -> None:
     leaf = harness.talk.turns(40)
 
