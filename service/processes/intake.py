@@ -150,11 +150,15 @@ def make_placeholders(messages: Sequence[RawMessage]) -> list[TokenCountedMessag
         stored = _decode(one.text)
         size = len(one.text)
         head = {name: stored[name] for name in _NOTE_FIELDS if name in stored}
-        note = f"[A message of {size:,} bytes that could not be read in time]"
-        counted = _count_tokens(head | {"content": note}, mask_secrets=False)
+        counted = _note(head, f"[A message of {size:,} bytes that could not be read in time]")
         tokens_of_it = max(size // _BYTES_PER_TOKEN, counted.tokens)
         results.append(replace(counted, tokens=tokens_of_it))
     return results
+
+
+def _note(head: Stored, note: str) -> TokenCountedMessage:
+    """A message whose text is a note, with the other fields of `head`."""
+    return _count_tokens(head | {"content": note}, mask_secrets=False)
 
 
 def _decode(text: bytes) -> Stored:
