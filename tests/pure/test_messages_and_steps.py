@@ -98,6 +98,8 @@ def test_unclosed_and_deeply_nested_folds_are_harmless() -> None:
     assert split_steps(parse(answer(text="<details " * 20_000)))
     deep = parse(answer(text=fold("[" * 5000)))
     assert call_of(deep)[1].text == "[" * 5000
+    other = '<details data-type="reasoning">The rest.</details>'
+    assert [step.text for step in split_steps(parse(answer(text=other)))] == [other]
 
 
 @pytest.mark.parametrize(
