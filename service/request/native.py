@@ -188,15 +188,15 @@ def _group_messages(
 def _read_words(message: Native) -> str:
     """The text of a message without Open WebUI's list of attached files."""
     text = read_text(message)
-    files = _FILES.match(text) if message.get("role") == "user" else None
-    return text[files.end() :] if files else text
+    is_question = message.get("role") == "user"
+    return text.removeprefix(_find_file_list(text)) if is_question else text
 
 
 def list_files(message: Native) -> list[dict[str, str]]:
     """The kinds and names of a message's parts beside its text, and of files listed in front."""
     content = message.get("content")
     parts = content if isinstance(content, list) else []
-    tags = _FILE.findall(_find_file_list(message))
+    tags = _FILE.findall(_find_file_list(read_text(message)))
     listed = [dict(_ATTRIBUTE.findall(tag)) for tag in tags]
     files: list[dict[str, str]] = []
     for part in [*parts, *listed]:
@@ -208,7 +208,7 @@ def list_files(message: Native) -> list[dict[str, str]]:
     return files
 
 
-def _find_file_list(message: Native) -> str:
+def _find_file_list(text: str) -> str:
     """Open WebUI's list of attached files in front of a text; empty where there is none."""
-    tag = _FILES.match(read_text(message))
+    tag = _FILES.match(text)
     return tag[0] if tag else ""
