@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from service.text.escapes import unescape_html
 from service.transcript import bare
 from service.transcript.bare import ToolValue
-from service.transcript.items import CodeRun, Item, Reasoning, Text, ToolCall, ToolResult
+from service.transcript.items import CodeRun, Item, Text, ToolCall, ToolResult
 
 _DETAILS = re.compile(r"<details\b([^<>]*+)>")
 # Open WebUI's own types. A model may write `<details>` of another kind for its reader.
@@ -28,7 +28,6 @@ _ATTRIBUTE = re.compile(r'(?<![\w-])([\w-]++)="([^"]*+)"')
 # Attributes that Open WebUI sets itself. All others may hold a tool's words.
 _ABOUT_A_FOLD = {"type", "id", "name", "done", "duration"}
 _FENCE = re.compile(r"```[^\n`]*+\n(.*?)\n?```", re.DOTALL)
-_QUOTE = re.compile(r"^[^\S\n]*+(?:>|&gt;) ?", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,7 @@ def _parse_fold(fold: _Fold, attributes: dict[str, str], body: str) -> list[Item
         body = body[: summary[0]] + body[summary[1] :]
     match fold.type:
         case "reasoning":
-            return [Reasoning(_QUOTE.sub("", unescape_html(body)).strip())]
+            return []
         case "code_interpreter":
             return [_parse_code_run(attributes, body)]
         case _:
