@@ -34,6 +34,7 @@ from service.names import FIRST_TENANT
 from service.runtime import Runtime
 from service.settings import load
 from service.storage import jobs, keys, work
+from service.summarising.message import BEGINS
 from service.text import tokens
 from service.transcript import (
     Native,
@@ -49,7 +50,6 @@ _TOOL = {"name": "look_up", "description": "Looks something up. " * 25, "paramet
 TOOLS = [{"type": "function", "function": _TOOL | {"name": f"look_up_{n}"}} for n in range(50)]
 """Specifications of tools, as many as Open WebUI adds to a request: some 6,000 tokens."""
 
-_SUMMARY = "[Previous conversation summary: "  # so begins a record
 _PATIENCE = 900.0  # seconds for the background work of one turn: a small local model takes minutes
 
 
@@ -245,4 +245,4 @@ def _count_tokens(message: str) -> int:
 def _find_summary(sent: list[Native]) -> str:
     """The record in a request, which stands behind the system message; "" when there is none."""
     texts = (read_text(message) for message in sent[:2])
-    return next((text for text in texts if text.startswith(_SUMMARY)), "")
+    return next((text for text in texts if text.startswith(BEGINS)), "")

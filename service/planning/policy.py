@@ -84,7 +84,6 @@ class Policy:
     """The token budgets in force for one chat. `Policy.sized` derives them from its model's window.
 
     Attributes:
-        window_tokens: the model's window.
         apply_at: a request above this needs a summary.
         prepare_at: background work starts here.
         request_tokens: half of what a request's messages may have; a summary never has more.
@@ -101,7 +100,6 @@ class Policy:
         overhead: tokens of each request that are no messages (system prompt, tool specifications).
     """
 
-    window_tokens: int
     apply_at: int
     prepare_at: int
     request_tokens: int
@@ -113,7 +111,7 @@ class Policy:
     summary_tokens: int
     entry_tokens: int
     chunk_tokens: int
-    overhead: int = 0
+    overhead: int
 
     def step_by_code(self, *, is_urgent: bool) -> int:
         """The least number of newly covered tokens that is worth a summary by code.
@@ -182,7 +180,6 @@ class Policy:
         entries = min(1000, whole // 7, summariser_window // 16)
         again = state + entries + PROMPT_TOKENS
         return cls(
-            window_tokens=window,
             apply_at=min(max(apply_at(window, apply_share), overhead + threshold), window),
             prepare_at=min(window // 2, apply_at(window, apply_share) * 2 // 3),
             request_tokens=filled,
@@ -190,7 +187,7 @@ class Policy:
             keep_messages=keep_messages,
             # A call should read much more that is new than it reads again.
             step_tokens=max(room // 5, CALL_WORTH * again),
-            code_tokens=max((threshold - filled) // _CODE_STEPS, 1),
+            code_tokens=(threshold - filled) // _CODE_STEPS,
             state_tokens=state,
             summary_tokens=whole,
             entry_tokens=entries,
@@ -204,7 +201,7 @@ def _find_room(window: int, overhead: int, apply_share: float) -> int:
     beside = ceil(overhead * APPLY_PARTS / split_share(apply_share))
     # Where tools take nearly all, what is left of the window has to do, with a part of it for the
     # answer.
-    left = int(max(window - overhead, 0) * _LEFT)
+    left = int((window - overhead) * _LEFT)
     return max(window - beside, left, _LEAST_ROOM)
 
 

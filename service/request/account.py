@@ -4,7 +4,7 @@ Its count is kept under a hash of the message, so that the next request, which r
 messages, counts only the new ones. No text is kept.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 
 import msgspec
@@ -52,19 +52,16 @@ def make_count_key(message: Native, print_: bytes) -> bytes:
     return blake2b(_encode(message), digest_size=16).digest()
 
 
-def count_tokens(message: Native) -> int:
+def count_tokens(message: Native, count: Callable[[str], int] = tokens.count) -> int:
     """The tokens of a message, with its model's thoughts."""
     thoughts = [message[name] for name in _THOUGHT if message.get(name)]
-    thought_tokens = sum(tokens.count(_read_thought(thought)) for thought in thoughts)
-    return count_sent_tokens([message]) + thought_tokens
+    thought_tokens = sum(count(_read_thought(thought)) for thought in thoughts)
+    return count_sent_tokens([message], count) + thought_tokens
 
 
 def estimate_most_tokens(message: Native) -> int:
     """A high estimate, from its size, for a message that was not counted yet."""
-    return (
-        count_sent_tokens([message], tokens.estimate_most)
-        + len(_encode(message.get("reasoning"))) // 2
-    )
+    return count_tokens(message, tokens.estimate_most)
 
 
 def count_all(packed: Sequence[bytes]) -> list[int]:

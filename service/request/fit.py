@@ -94,8 +94,6 @@ def fit_messages(
         count: counts the tokens of a text.
     """
     cut = _Cut(pieces, room, count)
-    if cut.excess <= 0:
-        return cut.make_result("")
     messages = [piece.message for piece in pieces]
     shape = _find_shape(messages, opening, newest)
     texts = range(opening, len(messages))

@@ -71,7 +71,7 @@ def outline_request(
     questions = _find_questions(messages, prints)
     back = 2 if guided and len(questions) > 1 else 1
     newest = questions[-back] if questions else len(messages)
-    later_starts = [place for place in questions[1:_STARTS] if head < place < newest]
+    later_starts = [place for place in questions[1:_STARTS] if place < newest]
     return Outline(head, newest, (head, *later_starts))
 
 
@@ -93,14 +93,13 @@ def hash_message(message: Native) -> bytes:
     role, words = message.get("role"), _read_words(message)
     if role == "user" and words.startswith(TOOL_IMAGES):
         return b""
-    calls = list_calls(message) if message.get("tool_calls") else []
     hashed = b""
     if words or role != "assistant":
         kind = _RESULT if role == "tool" else _TEXT
         # With the length of the words, because they may have any character.
         head = f"{role}\x1f{len(words)}\x1f"
         hashed = kind + _hash_texts(head, words, str(message.get("tool_call_id") or ""))
-    for call_id, function in calls:
+    for call_id, function in list_calls(message):
         call = (call_id, function.get("name"), function.get("arguments"))
         hashed += _CALL + _hash_texts(f"{call}")
     return hashed
@@ -188,17 +187,16 @@ def _group_messages(
 
 def _read_words(message: Native) -> str:
     """The text of a message without Open WebUI's list of attached files."""
-    content = message.get("content")
-    text = content if isinstance(content, str) else read_text(message)
-    files = _FILES.match(text) if message.get("role") == "user" else None
-    return text[files.end() :] if files else text
+    text = read_text(message)
+    is_question = message.get("role") == "user"
+    return text.removeprefix(_find_file_list(text)) if is_question else text
 
 
 def list_files(message: Native) -> list[dict[str, str]]:
     """The kinds and names of a message's parts beside its text, and of files listed in front."""
     content = message.get("content")
     parts = content if isinstance(content, list) else []
-    tags = _FILE.findall(_find_file_list(message))
+    tags = _FILE.findall(_find_file_list(read_text(message)))
     listed = [dict(_ATTRIBUTE.findall(tag)) for tag in tags]
     files: list[dict[str, str]] = []
     for part in [*parts, *listed]:
@@ -210,7 +208,7 @@ def list_files(message: Native) -> list[dict[str, str]]:
     return files
 
 
-def _find_file_list(message: Native) -> str:
+def _find_file_list(text: str) -> str:
     """Open WebUI's list of attached files in front of a text; empty where there is none."""
-    tag = _FILES.match(read_text(message))
+    tag = _FILES.match(text)
     return tag[0] if tag else ""

@@ -39,8 +39,7 @@ def find_record(messages: Sequence[Native], head: int) -> int | None:
         messages: the request.
         head: number of system messages at its beginning.
     """
-    last = min(head + _MOST_BEFORE, len(messages) - 1)
-    for place in range(head, last + 1):
+    for place in range(head, head + _MOST_BEFORE + 1):
         if is_record(messages[place : place + 2]):
             return place
     return None

@@ -128,7 +128,7 @@ class SourceEvidence:
     @cached_property
     def values(self) -> Evidence:
         """The values of all covered texts."""
-        return Evidence.join(self.covered)
+        return Evidence("\n".join(self.covered))
 
     @cached_property
     def stems(self) -> frozenset[str]:

@@ -104,15 +104,14 @@ def _find_fenced(text: str) -> Iterator[_Span]:
         if open_at < 0:
             open_at, mark = fence.start(), fence[1]
         elif fence[1] == mark:
-            yield open_at, _find_end("\n", text, fence.end()), TextOrigin.CODE
+            yield open_at, _find_line_end(text, fence.end()), TextOrigin.CODE
             open_at = -1
     if open_at >= 0:
         yield open_at, len(text), TextOrigin.CODE
 
 
-def _find_end(mark: str, text: str, begin: int) -> int:
-    """Finds where `mark` stands next; without one, the end of the text."""
-    place = text.find(mark, begin)
+def _find_line_end(text: str, begin: int) -> int:
+    place = text.find("\n", begin)
     return place if place >= 0 else len(text)
 
 

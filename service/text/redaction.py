@@ -212,9 +212,8 @@ def _find_span(match: re.Match[str]) -> tuple[int, int]:
     whole match when that group is missing or only a part of the key. They also end where the
     shortest keys of a service do, so the rest of a longer one is added.
     """
-    named = [name for name, value in match.groupdict().items() if value]
-    if named:
-        return match.span(named[0])
+    if match.lastgroup:
+        return match.span(match.lastgroup)
     group = 1 if match.lastindex and match.end(1) - match.start(1) >= _SHORTEST_KEY else 0
     end = match.end(group)
     rest = _REST.match(match.string, end)

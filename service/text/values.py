@@ -167,12 +167,7 @@ def _read_han(number: str) -> int:
 class Evidence:
     """The texts that a summary covers, with indexes that are made when they are first needed."""
 
-    whole: str = ""
-
-    @classmethod
-    def join(cls, texts: Iterable[str]) -> "Evidence":
-        """Joins all of `texts` to evidence."""
-        return cls("\n".join(texts))
+    whole: str
 
     @cached_property
     def _folded(self) -> str:

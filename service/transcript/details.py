@@ -18,23 +18,23 @@ from dataclasses import dataclass, replace
 from service.text.escapes import unescape_html
 from service.transcript import bare
 from service.transcript.bare import ToolValue
-from service.transcript.items import CodeRun, Item, Reasoning, Text, ToolCall, ToolResult
+from service.transcript.items import CodeRun, Item, Text, ToolCall, ToolResult
 
 _DETAILS = re.compile(r"<details\b([^<>]*+)>")
 # Open WebUI's own types. A model may write `<details>` of another kind for its reader.
-_OURS = re.compile(r'\btype="(?:tool_calls|reasoning|code_interpreter)"')
+_OURS = re.compile(r'(?<![\w-])type="(tool_calls|reasoning|code_interpreter)"')
 _END = "</details>"
 _ATTRIBUTE = re.compile(r'(?<![\w-])([\w-]++)="([^"]*+)"')
 # Attributes that Open WebUI sets itself. All others may hold a tool's words.
 _ABOUT_A_FOLD = {"type", "id", "name", "done", "duration"}
 _FENCE = re.compile(r"```[^\n`]*+\n(.*?)\n?```", re.DOTALL)
-_QUOTE = re.compile(r"^[^\S\n]*+(?:>|&gt;) ?", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class _Fold:
     """The places of a `<details>` of a known type, its attributes and its body."""
 
+    type: str
     begin: int
     attributes: tuple[int, int]
     body: tuple[int, int]
@@ -46,13 +46,14 @@ def _find_folds(content: str) -> Iterator[_Fold]:
     last = content.rfind(_END)
     position = 0
     for tag in _DETAILS.finditer(content):
-        if tag.start() < position or not _OURS.search(tag[1]):
+        ours = _OURS.search(tag[1])
+        if tag.start() < position or not ours:
             continue
         if tag.end() > last:  # Nothing closes it or any fold behind it.
             return
         end = content.index(_END, tag.end())
         position = end + len(_END)
-        yield _Fold(tag.start(), tag.span(1), (tag.end(), end), position)
+        yield _Fold(ours[1], tag.start(), tag.span(1), (tag.end(), end), position)
 
 
 def _find_summary(content: str, start: int, end: int) -> tuple[int, int] | None:
@@ -73,7 +74,7 @@ def parse_content(content: str) -> list[Item]:
     for fold in _find_folds(content):
         items += _parse_plain_text(content[position : fold.begin])
         attributes = dict(_ATTRIBUTE.findall(content, *fold.attributes))
-        items += _parse_fold(attributes, content[slice(*fold.body)], position=fold.begin)
+        items += _parse_fold(fold, attributes, content[slice(*fold.body)])
         position = fold.end
     return items + _parse_plain_text(content[position:])
 
@@ -108,7 +109,7 @@ def _find_tool_values(content: str) -> Iterator[ToolValue]:
 
 def _find_fold_values(content: str, fold: _Fold) -> Iterator[ToolValue]:
     """Yields the values in a fold's attributes, and around its summary."""
-    if 'type="reasoning"' in content[slice(*fold.attributes)]:  # the model's own words
+    if fold.type == "reasoning":  # the model's own words
         return
     for attribute in _ATTRIBUTE.finditer(content, *fold.attributes):
         if attribute[1] not in _ABOUT_A_FOLD:
@@ -127,18 +128,18 @@ def _find_bare_values(content: str, start: int, end: int) -> Iterator[ToolValue]
         yield replace(value, begin=start + value.begin, end=start + value.end)
 
 
-def _parse_fold(attributes: dict[str, str], body: str, position: int) -> list[Item]:
-    """The items that the fold at `position` of a text means."""
+def _parse_fold(fold: _Fold, attributes: dict[str, str], body: str) -> list[Item]:
+    """The items that a fold means."""
     summary = _find_summary(body, 0, len(body))
     if summary:
         body = body[: summary[0]] + body[summary[1] :]
-    match attributes["type"]:
+    match fold.type:
         case "reasoning":
-            return [Reasoning(_QUOTE.sub("", unescape_html(body)).strip())]
+            return []
         case "code_interpreter":
             return [_parse_code_run(attributes, body)]
         case _:
-            return _parse_call(attributes, body, position)
+            return _parse_call(attributes, body, fold.begin)
 
 
 def _parse_code_run(attributes: dict[str, str], body: str) -> CodeRun:

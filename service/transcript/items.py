@@ -25,13 +25,6 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Reasoning:
-    """A model's thoughts, which are never replayed, summarised or counted."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class ToolCall:
     """A call of a tool."""
 
@@ -90,13 +83,11 @@ class Attachment:
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
-    """An item of a type that the model is not sent, such as `web_search_call`."""
-
-    type: str
+class Unsent:
+    """An item that the model is not sent, such as its thoughts or a `web_search_call`."""
 
 
-Item = Text | Reasoning | ToolCall | ToolResult | CodeRun | Attachment | Unknown
+Item = Text | ToolCall | ToolResult | CodeRun | Attachment | Unsent
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ _LAST_SECOND = 10**11  # in the year 5138; as milliseconds, it is in 1973
 
 
 def parse(stored: Stored) -> Message:
-    """The typed message. It never fails; unknown parts become `Unknown` or nothing."""
+    """The typed message. It never fails; unknown parts become `Unsent` or nothing."""
     return Message(
         id=str(stored.get("id") or ""),
         role=str(stored.get("role") or ""),

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from service.transcript.items import CodeRun, Item, Reasoning, Text, ToolCall, ToolResult, Unknown
+from service.transcript.items import CodeRun, Item, Text, ToolCall, ToolResult, Unsent
 from service.transcript.parts import read_text_field
 
 _FINISHED = {"completed", "failed", "rejected"}
@@ -23,9 +23,6 @@ def _parse_item(raw: dict[str, Any]) -> Item:
     match raw.get("type"):
         case "message":
             return Text(_join_texts(raw.get("content"), "output_text"))
-        case "reasoning":
-            # A provider that hides its reasoning gives a summary of it.
-            return Reasoning(_join_texts(raw.get("summary") or raw.get("content"), "output_text"))
         case "function_call":
             return _parse_call(raw)
         case "function_call_output":
@@ -34,8 +31,8 @@ def _parse_item(raw: dict[str, Any]) -> Item:
             return ToolResult(read_text_field(raw.get("call_id")), text, _list_images(parts))
         case "open_webui:code_interpreter":
             return CodeRun(read_text_field(raw.get("code")), _find_printed(raw.get("output")))
-        case other:
-            return Unknown(read_text_field(other))
+        case _:
+            return Unsent()
 
 
 def _parse_call(raw: dict[str, Any]) -> ToolCall:

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from service.text import tokens
-from service.transcript.items import Attachment, AttachmentKind, Item, Reasoning, Text
+from service.transcript.items import Attachment, AttachmentKind, Item, Text, Unsent
 
 Part = dict[str, Any]
 
@@ -28,7 +28,7 @@ def parse_part(part: Part) -> Item:
     if kind == "refusal":
         return Text(read_text_field(part.get("refusal")))
     if kind in _THOUGHTS:
-        return Reasoning("")  # Nobody reads thoughts.
+        return Unsent()
     type_name = read_text_field(kind)
     attachment_kind = _find_kind(type_name)
     is_unknown = attachment_kind is AttachmentKind.OTHER

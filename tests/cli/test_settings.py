@@ -19,7 +19,7 @@ def test_a_model_has_budgets_of_its_own_and_the_others_those_for_all(monkeypatch
     small = Policy.sized(8192, apply_share=0.5, keep_messages=4, summary_share=0.3)
     usual = Policy.sized(8192, overhead=100, apply_share=0.6, keep_messages=20, summary_share=0.1)
     assert settings.policy("small", None) == small
-    assert settings.policy("small", 4096).window_tokens == 4096, "what Open WebUI knows counts"
+    assert settings.policy("small", 4096).apply_at == 4096 // 2, "what Open WebUI knows counts"
     assert settings.policy("known", 8192, overhead=100) == usual
     assert settings.policy("other", 8192, overhead=100) == usual
 

@@ -20,7 +20,7 @@ from service.transcript import (
     read_prompt_tokens,
     split_steps,
 )
-from service.transcript.items import CodeRun, Reasoning, Text, ToolCall, ToolResult
+from service.transcript.items import CodeRun, Text, ToolCall, ToolResult
 from tests.builders import answer, called, capture, ran, returned, said, scenarios, thought, user
 from tests.effort import examples
 
@@ -59,7 +59,7 @@ def test_output_items_are_read_in_order() -> None:
     )
     message = parse(stored)
     assert [type(item).__name__ for item in message.items] == (
-        ["Reasoning", "Text", "ToolCall", "ToolResult", "CodeRun", "Unknown", "Text"]
+        ["Unsent", "Text", "ToolCall", "ToolResult", "CodeRun", "Unsent", "Text"]
     )
     first, second = split_steps(message)
     assert first.text == "First"
@@ -90,7 +90,7 @@ def test_folded_reasoning_and_code_are_told_apart() -> None:
         + '">\n<summary>Analyzed</summary>\n```python\nprint(6 * 7)\n```\n</details>\nIt is 42.'
     )
     message = parse(answer(text=text))
-    assert message.items == (Reasoning("I should\ncompute."), CodeRun("print(6 * 7)", "42\n"), Text("It is 42."))
+    assert message.items == (CodeRun("print(6 * 7)", "42\n"), Text("It is 42."))
 
 
 def test_unclosed_and_deeply_nested_folds_are_harmless() -> None:
@@ -98,6 +98,8 @@ def test_unclosed_and_deeply_nested_folds_are_harmless() -> None:
     assert split_steps(parse(answer(text="<details " * 20_000)))
     deep = parse(answer(text=fold("[" * 5000)))
     assert call_of(deep)[1].text == "[" * 5000
+    other = '<details data-type="reasoning">The rest.</details>'
+    assert [step.text for step in split_steps(parse(answer(text=other)))] == [other]
 
 
 @pytest.mark.parametrize(

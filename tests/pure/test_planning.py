@@ -60,7 +60,6 @@ def messages(draw: st.DrawFn, largest: int = 400) -> list[Sizes]:
 PATHS = messages().map(path_of)
 POLICIES = st.builds(
     Policy,
-    window_tokens=st.just(2000),
     apply_at=st.just(1500),
     prepare_at=st.integers(1, 400),
     keep_tokens=st.integers(20, 400),
@@ -72,6 +71,7 @@ POLICIES = st.builds(
     summary_tokens=st.integers(2, 110),
     entry_tokens=st.integers(1, 20),
     chunk_tokens=st.integers(50, 500),
+    overhead=st.just(0),
 )
 
 

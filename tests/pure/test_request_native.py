@@ -119,6 +119,8 @@ def _of_call(**changed: str) -> Native:
         pytest.param([ASKED, CALLED, RESULT, SAID, SAID], False, id="a text twice"),
         pytest.param([ASKED, CALLED, SAID, RESULT], False, id="the order"),
         pytest.param([ASKED, CALLED, RESULT, ASKED, SAID], False, id="a question in between"),
+        pytest.param([ASKED, CALLED, RESULT, ASKED | {"content": [PICTURE]}, SAID], False, id="only a picture"),
+        pytest.param([ASKED, CALLED, RESULT, IMAGES | {"role": "assistant"}, SAID], False, id="words about images"),
         pytest.param([ASKED | {"content": f"Which pump?\n{TAG}"}, CALLED, RESULT, SAID], False, id="a tag behind"),
         pytest.param([ASKED, CALLED, RESULT, SAID | {"content": f"{TAG}Pump P-7."}], False, id="a tag in an answer"),
         pytest.param([SAID, ASKED, CALLED, RESULT, SAID], False, id="something above"),

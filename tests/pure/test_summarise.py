@@ -379,7 +379,7 @@ def test_any_rounds_give_the_same_record_with_one_head_one_end_and_only_values_t
     steps = [step for read, _ in rounds for step in read]
     texts = [step.text for step in steps]
     results = [call.result.text for step in steps for call in step.calls]
-    evidence = Evidence.join([*texts, *results])
+    evidence = Evidence("\n".join([*texts, *results]))
     played = play(rounds)
     assert played == play(rounds)
     for made in played:

@@ -67,7 +67,7 @@ def test_values_are_found_as_they_stand(text: str, expected: list[str]) -> None:
     ],
 )
 def test_a_value_is_borne_out_in_whatever_spelling(source: str, claim: str) -> None:
-    assert Evidence.join([source]).missing(claim) == []
+    assert Evidence(source).missing(claim) == []
 
 
 @pytest.mark.parametrize(
@@ -85,11 +85,11 @@ def test_a_value_is_borne_out_in_whatever_spelling(source: str, claim: str) -> N
     ],
 )
 def test_a_value_that_does_not_occur_is_missing_as_it_stands(source: str, claim: str, missing: list[str]) -> None:
-    assert Evidence.join([source]).missing(claim) == missing
+    assert Evidence(source).missing(claim) == missing
 
 
 def test_words_occur_as_whole_words_only() -> None:
-    evidence = Evidence.join(["The Nightly  job\nruns; nightlyjobs do not."])
+    evidence = Evidence("The Nightly  job\nruns; nightlyjobs do not.")
     assert evidence.says("nightly job")
     assert not evidence.says("night")
     assert not evidence.says("jobs")
@@ -97,11 +97,11 @@ def test_words_occur_as_whole_words_only() -> None:
 
 
 def test_a_small_count_need_not_occur() -> None:
-    assert Evidence.join(["apples, pears and plums"]).missing("3 fruits; 14 trees") == ["14"]
+    assert Evidence("apples, pears and plums").missing("3 fruits; 14 trees") == ["14"]
 
 
 def test_words_of_scripts_without_blanks_have_no_borders() -> None:
-    evidence = Evidence.join(["先确认订单再退款。", "회의실에서 만나요"])
+    evidence = Evidence("先确认订单再退款。\n회의실에서 만나요")
     assert evidence.says("订单")
     assert evidence.says("회의실")
     assert not evidence.says("发票")
@@ -115,7 +115,7 @@ TEXTS = st.lists(PARTS, max_size=12).map(" ".join) | st.text(max_size=60)
 
 @given(TEXTS, TEXTS, TEXTS)
 def test_a_text_bears_itself_out_among_others(before: str, text: str, after: str) -> None:
-    assert Evidence.join([before, text, after]).missing(text) == []
+    assert Evidence(f"{before}\n{text}\n{after}").missing(text) == []
 
 
 @given(TEXTS)
@@ -134,6 +134,6 @@ def test_a_number_with_an_altered_digit_is_missing(number: int, place: int, by: 
     place %= len(digits)
     altered = digits[:place] + str((int(digits[place]) + by) % 10) + digits[place + 1 :]
     assume(altered[0] != "0")
-    evidence = Evidence.join([f"We counted {form.format(number)} of them."])
+    evidence = Evidence(f"We counted {form.format(number)} of them.")
     assert evidence.missing(form.format(number)) == []
     assert evidence.missing(form.format(int(altered))) != []
