@@ -38,7 +38,6 @@ _POLICY: Final = "; ".join(
 )
 HEADERS: Final = {
     "Content-Security-Policy": _POLICY,
-    "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
