@@ -64,19 +64,10 @@ class Server:
     process: Process
     log: Path
 
-    @property
-    def pid(self) -> int:
-        """The number of its process."""
-        return self.process.pid
-
     async def died(self) -> EmbeddedServerError:
         """Wait for the server's end and return what to say about it."""
         await self.process.wait()
         return await self.failure("stopped")
-
-    async def stop(self) -> None:
-        """End the process, gently first."""
-        await _end(self.process, self.program)
 
     async def failure(self, what: str) -> EmbeddedServerError:
         """Return an error that says what happened, with the last lines of the server's log."""
@@ -115,7 +106,7 @@ async def run_server(
         await _wait_until_ready(server, answers, patience)
         yield server
     finally:
-        await server.stop()
+        await _end(process, program)
 
 
 async def run(program: Program, arguments: Arguments, folder: Path, *, given: bytes = b"") -> None:
