@@ -145,7 +145,7 @@ async def note_leaf(connection: AsyncConnection, chat: ChatKey, leaf: str | None
     To be called, before the transaction ends, whenever another checkpoint has become the deepest
     one of the leaf; `leaf` None keeps the leaf, and where it is not stored, there is none.
     """
-    await connection.execute(_NOTE_LEAF, {"tenant": chat.tenant, "chat": chat.id, "leaf": leaf})
+    await connection.execute(_NOTE_LEAF, chat.parameters(leaf=leaf))
 
 
 async def list_saved_chats(connection: AsyncConnection, tenant: int) -> list[SavedChat]:
