@@ -18,9 +18,8 @@ from service.clients.summarisers import (
 from service.clients.wake_ups import Queue
 from service.embedded.dumps import dump_before_migration
 from service.embedded.servers import run_embedded_servers
-from service.embedded.urls import CLUSTER, read_announcement, read_settings_urls
 from service.embedded.urls import Urls as Urls
-from service.errors import ConfigurationError
+from service.embedded.urls import find_urls, read_settings_urls
 from service.processes import Texts, pool
 from service.settings import Settings, list_warnings
 from service.storage.database import Database, check_schema, connect, is_tls_demanded, migrate
@@ -79,16 +78,9 @@ async def check_reachable(settings: Settings) -> AsyncIterator[Urls]:
         ConfigurationError: `data_dir` has no database, or only one of the two URLs is set.
         EmbeddedServerError: an embedded server cannot run, or `data_dir` cannot be read.
     """
-    if urls := read_settings_urls(settings) or read_announcement(settings.data_dir):
+    if urls := find_urls(settings):
         yield urls
         return
-    if not (settings.data_dir / CLUSTER).is_dir():
-        raise ConfigurationError(
-            f"{settings.data_dir.absolute()} has no database of Precis, and none was made."
-            " Set PRECIS_DATA_DIR to the folder of your service, or PRECIS_DATABASE_URL and"
-            " PRECIS_REDIS_URL to its servers. To make a new database, run `precis serve` or"
-            " `precis migrate`"
-        )
     async with run_embedded_servers(settings.data_dir) as urls:
         yield urls
 

@@ -50,8 +50,9 @@ def demo() -> None:
     from service.cli import running
     from service.cli.demo import play_demo
 
+    current = shell.settings(log_level="warning")
     playing = play_demo(running.run_embedded_worker)
-    running.run(playing, shell.settings(log_level="warning"))
+    running.run(playing, current)
 
 
 @click.command()

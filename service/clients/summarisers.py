@@ -37,13 +37,17 @@ def make_summarisers(settings: Settings, http: httpx.AsyncClient) -> dict[str, S
 def _make_client_for(settings: Settings, http: httpx.AsyncClient, model: str) -> Summariser | None:
     if settings.summariser == "extractive":
         return None
-    endpoint = Endpoint(
+    endpoint = _make_endpoint(settings, http, model)
+    if settings.summariser == "openai":
+        return OpenAISummariser(endpoint)
+    return OllamaSummariser(endpoint, window=settings.summariser_window)
+
+
+def _make_endpoint(settings: Settings, http: httpx.AsyncClient, model: str) -> Endpoint:
+    return Endpoint(
         http=http,
         base_url=settings.summariser_url,
         model=model,
         api_key=settings.summariser_key.get_secret_value(),
         limit=timedelta(seconds=settings.summariser_timeout),
     )
-    if settings.summariser == "openai":
-        return OpenAISummariser(endpoint)
-    return OllamaSummariser(endpoint, window=settings.summariser_window)

@@ -69,6 +69,10 @@ class Server:
         await self.process.wait()
         return await self.failure("stopped")
 
+    async def stop(self) -> None:
+        """End the process, gently first."""
+        await _end(self.process, self.program)
+
     async def failure(self, what: str) -> EmbeddedServerError:
         """Return an error that says what happened, with the last lines of the server's log."""
         tail = await asyncio.to_thread(_read_tail, self.log)
@@ -106,7 +110,7 @@ async def run_server(
         await _wait_until_ready(server, answers, patience)
         yield server
     finally:
-        await _end(process, program)
+        await server.stop()
 
 
 async def run(program: Program, arguments: Arguments, folder: Path, *, given: bytes = b"") -> None:

@@ -39,6 +39,27 @@ class Urls:
     died: "asyncio.Future[EmbeddedServerError] | None" = field(default=None, repr=False)
 
 
+def find_urls(settings: "Settings") -> Urls | None:
+    """The servers of the settings, or of a Precis that runs on `data_dir`.
+
+    None if none runs: embedded servers have to be started on the existing data.
+
+    Raises:
+        ConfigurationError: `data_dir` has no database, or only one of the two URLs is set.
+        EmbeddedServerError: `data_dir` cannot be read.
+    """
+    if urls := read_settings_urls(settings) or read_announcement(settings.data_dir):
+        return urls
+    if not (settings.data_dir / CLUSTER).is_dir():
+        raise ConfigurationError(
+            f"{settings.data_dir.absolute()} has no database of Precis, and none was made."
+            " Set PRECIS_DATA_DIR to the folder of your service, or PRECIS_DATABASE_URL and"
+            " PRECIS_REDIS_URL to its servers. To make a new database, run `precis serve` or"
+            " `precis migrate`"
+        )
+    return None
+
+
 def read_settings_urls(settings: "Settings") -> Urls | None:
     """The servers of the settings; None if neither URL is set.
 

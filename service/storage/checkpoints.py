@@ -346,7 +346,8 @@ async def add_checkpoint(
         "savings": savings,
         "windows": windows,
     }
-    await connection.execute(insert(checkpoints).values(chat.columns | grown | columns))
+    values = chat.columns | grown | columns
+    await connection.execute(insert(checkpoints).values(values))
     return Lineage([*line.ids, number], savings, windows)
 
 

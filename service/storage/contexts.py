@@ -6,7 +6,7 @@ it or a connection reset after it would each cost more than the read itself
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import asyncpg
@@ -224,7 +224,13 @@ async def find_covered_path(connection: AsyncConnection, branch: RecallScope) ->
     It is of a chat that the user began, or the user wrote on the branch.
     """
     cipher = await sealing.find_cipher(connection, branch.tenant)
-    parameters = asdict(branch) | {"node": cipher.keyed_hash(branch.node)}
+    parameters = {
+        "tenant": branch.tenant,
+        "chat": branch.chat,
+        "node": cipher.keyed_hash(branch.node),
+        "checkpoint": branch.checkpoint,
+        "whole": branch.whole,
+    }
     row = (await connection.execute(_COVERED, parameters)).one_or_none()
     if row is None:
         return None

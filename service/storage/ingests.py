@@ -293,7 +293,8 @@ async def copy_authors(
 
     `answers` are the ids of its messages that answer a first question.
     """
-    await connection.execute(_COPY_AUTHORS, chat.parameters(answers=list(answers)))
+    parameters = chat.parameters(answers=list(answers))
+    await connection.execute(_COPY_AUTHORS, parameters)
 
 
 async def tell(

@@ -106,6 +106,7 @@ class Lease:
         return self.by_code or self.fallback
 
 
+_CODE_AT = chats.c.code_at
 _CODE_WAITS = and_(
     chats.c.code_at <= func.now(),
     or_(chats.c.code_until.is_(None), chats.c.code_until < func.now()),
@@ -213,7 +214,7 @@ async def renew_lease(connection: AsyncConnection, lease: Lease) -> bool:
     end = after_seconds(LEASE)
     values: dict[str, Any] = {"lease_until": end}
     if lease.by_code:
-        code_at = case((_was_asked_since(), chats.c.code_at), else_=end)
+        code_at = case((_was_asked_since(), _CODE_AT), else_=end)
         values = {"code_until": end, "code_at": code_at}
     query = update(chats).where(_match_lease(lease)).values(values)
     return (await connection.execute(query)).rowcount == 1
@@ -249,7 +250,7 @@ async def finish_code(
         Seconds until code's work is due again; None when it is not.
     """
     # Decided by the database: an ingest or a reset may come between our look and this statement.
-    code_at = func.now() if again else case((_was_asked_since(), chats.c.code_at), else_=null())
+    code_at = func.now() if again else case((_was_asked_since(), _CODE_AT), else_=null())
     values: dict[str, Any] = {"code_at": code_at}
     if not again and not model_next:
         values |= _end_well(lease)
@@ -271,7 +272,7 @@ async def finish_model(connection: AsyncConnection, lease: Lease, *, again: bool
         del values["due_leaves"]
     else:
         settled_at = after_seconds(DEBOUNCE)
-        values["due_at"] = case((_was_changed_since(lease), settled_at), else_=chats.c.code_at)
+        values["due_at"] = case((_was_changed_since(lease), settled_at), else_=_CODE_AT)
     return await _release(connection, lease, values, chats.c.due_at)
 
 
