@@ -89,7 +89,7 @@ def _decode_path(scope: Scope) -> str:
     Raises:
         BadRequest: the path is not UTF-8.
     """
-    raw: bytes = scope.get("raw_path") or b""
+    raw: bytes = scope["raw_path"]
     if b"%" not in raw:
         return str(scope["path"])
     parts = []
@@ -121,10 +121,9 @@ class _Sender:
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
             headers.append(request_ids.HEADER, self._request_id)
-            # Pages set these two themselves (`web.page`).
-            headers.setdefault("x-content-type-options", "nosniff")
+            headers["x-content-type-options"] = "nosniff"
             if self._is_api:
-                headers.setdefault("cache-control", "no-store")
+                headers["cache-control"] = "no-store"
         await self._send(message)
         # Work that a route leaves for after the answer is not counted.
         self.ended = perf_counter()

@@ -102,20 +102,15 @@ async def read_body(request: Request, model: type[Body], *, empty: Body | None =
         Problem: those of `read_limited` and of `decode_body`.
         Problem: WRONG_MEDIA: its Content-Type is not JSON's; an empty body needs none.
     """
-    body = await _read_json(request)
-    if not body and empty is not None:
-        return empty
-    return await decode_body(body, model)
-
-
-async def _read_json(request: Request) -> bytearray:
     kind = request.headers.get("content-type", "")
     if kind and not _is_json(kind):
         raise _refuse_media_type(kind)
     body = await read_limited(request)
+    if not body and empty is not None:
+        return empty
     if body and not kind:
         raise _refuse_media_type("no type")
-    return body
+    return await decode_body(body, model)
 
 
 def _is_json(media_type: str) -> bool:

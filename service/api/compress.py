@@ -151,6 +151,6 @@ def make_list_to_send(
 def _choose_place_or_message(piece: Piece, messages: list[dict[str, Any]]) -> int | dict[str, Any]:
     """The place of a message that goes as it came, or else the message."""
     place = piece.place
-    if place is not None and (piece.message is messages[place] or piece.message == messages[place]):
+    if place is not None and piece.message == messages[place]:
         return place
     return piece.message

@@ -112,7 +112,7 @@ async def _check_queue(runtime: Runtime) -> str:
     """The state of Redis in words."""
     try:
         await runtime.queue.ping()
-    except (RedisError, OSError, TimeoutError) as error:
+    except (RedisError, OSError) as error:
         return _describe_no_answer(error)
     return "ok"
 

@@ -35,7 +35,6 @@ class KeyCache:
         if cached is not None and cached.until > now:
             return cached.key
         row = await keys.find_known_key(database.hot, key)
-        self._known.pop(name, None)
         if row and row.in_use:
             self._remember(name, row, now)
         return row

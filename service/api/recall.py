@@ -35,7 +35,7 @@ async def post_recall(request: Request, key: FilterKey, runtime: RuntimeDep) -> 
         _read_words(body.grep),
         body.max_tokens,
     )
-    check_question(question.query, question.ref)
+    _check_question(question)
     state = body.state
     branch = RecallScope(
         tenant=key.tenant,
@@ -61,16 +61,16 @@ async def find_in_chat(
     Looks at the path that was stored last, covered or not.
     """
     question = RecallQuestion(query.query, query.ref, query.line, query.grep, query.max_tokens)
-    check_question(question.query, question.ref)
+    _check_question(question)
     engine, mask = runtime.database.engine, runtime.settings.mask_secrets
     return await recall.recall_for_operator(
         engine, runtime.texts, operator, chat_id, question, mask
     )
 
 
-def check_question(query: str, ref: str) -> None:
+def _check_question(question: RecallQuestion) -> None:
     """Raises Unprocessable unless there are words or a reference, which goes first."""
-    if not (query.strip() or ref.strip()):
+    if not (question.query.strip() or question.ref.strip()):
         raise Unprocessable(
             "give either `query`, words to look for, or `ref`, what to read", pointer="/query"
         )

@@ -80,11 +80,11 @@ def _format_cell(field: str, value: Any) -> str:  # noqa: ANN401 - JSON
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
-        return _number(field, value)
+        return _format_number(field, value)
     return " ".join(escape_hidden(_format_text(value)).split())
 
 
-def _number(field: str, value: float) -> str:
+def _format_number(field: str, value: float) -> str:
     if isinstance(value, float):
         return f"{value:,.2f}"
     return str(value) if field == "id" or field.endswith("_id") else f"{value:,}"

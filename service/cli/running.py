@@ -4,7 +4,7 @@ import asyncio
 import gc
 import signal
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from uvicorn.loops.auto import auto_loop_factory
@@ -14,7 +14,6 @@ from service.api.scrape import create_worker_app
 from service.api.server import open_listener, run_server, serve_requests
 from service.app import BackgroundService, create_app
 from service.cli import shell
-from service.cli.demo import play_demo
 from service.cli.logs import set_up_logs
 from service.cli.output import say
 from service.embedded.secret import write_private
@@ -28,10 +27,9 @@ from service.usecases.keys import create_key
 from workers.worker import run_worker as worker_running
 
 
-def run(work: Coroutine[None, None, None], logs: Settings | None = None) -> None:
+def run(work: Coroutine[None, None, object], current: Settings) -> None:
     """Runs a command on uvloop where there is one, as uvicorn does, with logs as set there."""
-    if logs:
-        set_up_logs(logs)
+    set_up_logs(current)
     shell.run(work, auto_loop_factory())
 
 
@@ -64,11 +62,6 @@ async def serve(current: Settings, *background: BackgroundService) -> None:
         await asyncio.wait({stopped, died}, return_when=asyncio.FIRST_COMPLETED)
         if died.done():
             raise died.result()
-
-
-async def demo() -> None:
-    """The recorded conversation."""
-    await play_demo(run_embedded_worker)
 
 
 async def run_worker(current: Settings) -> None:
@@ -128,8 +121,6 @@ async def _leave_key(runtime: Runtime) -> Path | None:
     return path
 
 
-@asynccontextmanager
-async def run_embedded_worker(runtime: Runtime) -> AsyncIterator[None]:
+def run_embedded_worker(runtime: Runtime) -> AbstractAsyncContextManager[object]:
     """The arq worker in the service's process; the service itself knows nothing of workers."""
-    async with worker_running(runtime.worker_context, runtime.queue, runtime.urls.redis):
-        yield
+    return worker_running(runtime.worker_context, runtime.queue, runtime.urls.redis)

@@ -48,8 +48,11 @@ def worker() -> None:
 def demo() -> None:
     """Play a long recorded conversation, and show what happens."""
     from service.cli import running
+    from service.cli.demo import play_demo
 
-    running.run(running.demo(), shell.settings(log_level="warning"))
+    current = shell.settings(log_level="warning")
+    playing = play_demo(running.run_embedded_worker)
+    running.run(playing, current)
 
 
 @click.command()

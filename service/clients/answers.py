@@ -48,12 +48,12 @@ def read_answer(answer: RawAnswer, most_tokens: int) -> Reply:
         away = answer.status not in (200, *ABOUT_THE_REQUEST)
         kind = SummariserAway if away else SummariserError
         what = f"HTTP {answer.status}" if answer.status != 200 else "an error in place of an answer"
-        raise kind(what, f"{what}: {_shorten(error or body)}")
+        raise kind(what, f"{what}: {shorten(error or body)}")
     try:
         reply = _read_events(body) if isinstance(body, list) else read_completion(body)
     except (LookupError, TypeError, AttributeError) as error:
         what = f"not a chat answer ({type(error).__name__})"
-        raise SummariserError(what, f"{what}: {_shorten(body)}") from error
+        raise SummariserError(what, f"{what}: {shorten(body)}") from error
     if reply.completion_tokens is not None and reply.completion_tokens >= most_tokens:
         return Reply(reply.text, Finish.LENGTH, reply.prompt_tokens, reply.completion_tokens)
     return reply
@@ -151,7 +151,7 @@ def _read_count(value: object) -> int | None:
     return value if type(value) is int else None
 
 
-def _shorten(body: _Json) -> str:
+def shorten(body: _Json) -> str:
     """The beginning of what was answered, on one line."""
     text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str)
     return " ".join(text.replace("\0", "").split())[:_EXCERPT] or "(empty)"

@@ -21,7 +21,7 @@ from typing import Final
 import httpx
 
 from service import metrics, request_ids
-from service.clients.answers import ABOUT_THE_REQUEST, read_completion
+from service.clients.answers import ABOUT_THE_REQUEST, read_completion, shorten
 from service.errors import ConfigurationError, SummariserAway, SummariserError
 from service.planning.policy import count_output_tokens
 from service.summarising.prompt import build
@@ -34,7 +34,6 @@ MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
 _BASE_URL: Final = re.compile(r"https?://[^/?#@\s]+(/[^?#\s]*)?")
 _WINDOW_EXCEEDED: Final = re.compile("context.?(size|length|window)", re.IGNORECASE)
 _TEMPERATURE: Final = 0.3
-_EXCERPT: Final = 300  # characters of an answer in an error
 _SLOW: Final = "Raise the summariser's time limit, or take a faster model."
 _HINTS: Final[Mapping[int, str]] = {
     **dict.fromkeys((301, 302, 307, 308), "The base URL redirects: set the address behind it."),
@@ -55,7 +54,7 @@ class Endpoint:
     http: httpx.AsyncClient
     base_url: str
     model: str
-    api_key: str | None = field(default=None, repr=False)
+    api_key: str = field(default="", repr=False)
     limit: timedelta = timedelta(seconds=240)
 
     def __post_init__(self) -> None:
@@ -84,8 +83,7 @@ class Endpoint:
     def excerpt(self, content: bytearray) -> str:
         """The start of an answer, on one line."""
         # Redacted before it is cut, so that no half of a key stays.
-        text = self._redacted(content.decode(errors="replace"))
-        return " ".join(text.replace("\0", "").split())[:_EXCERPT] or "(empty)"
+        return shorten(self._redacted(content.decode(errors="replace")))
 
     def _redacted(self, text: str) -> str:
         return text.replace(self.api_key, "[API key]") if self.api_key else text

@@ -48,6 +48,6 @@ def _make_endpoint(settings: Settings, http: httpx.AsyncClient, model: str) -> E
         http=http,
         base_url=settings.summariser_url,
         model=model,
-        api_key=settings.summariser_key.get_secret_value() or None,
+        api_key=settings.summariser_key.get_secret_value(),
         limit=timedelta(seconds=settings.summariser_timeout),
     )

@@ -57,7 +57,7 @@ def serialize_job(payload: dict[str, object]) -> bytes:
 
 
 def deserialize_job(data: bytes) -> dict[str, object]:
-    """The opposite of `dumps`."""
+    """The opposite of `serialize_job`."""
     payload: dict[str, object] = json.loads(data)
     return payload
 
@@ -120,7 +120,7 @@ class Queue:
                     _defer_by=timedelta(seconds=delay),
                     _expires=_EXPIRES,
                 )
-        except (RedisError, OSError, TimeoutError) as error:
+        except (RedisError, OSError) as error:
             log.warning("queue.silent", key=key, error=repr(error))
             return False
         return True

@@ -106,18 +106,18 @@ async def dump_before_migration(url: str, settings: Settings) -> None:
     current = await list_pending(url)
     if current is None:
         return
-    change = {"current": current, "head": find_newest_revision()}
+    newest = find_newest_revision()
+    change = {"current": current, "head": newest}
     if settings.database_url:
         log.warning("migration.without_dump", **change)
         return
     folder = settings.data_dir / FOLDER
     at = datetime.now(UTC)
-    file = folder / f"{at:%Y%m%dT%H%M%SZ}-{current}-before-{find_newest_revision()}.dump"
+    file = folder / f"{at:%Y%m%dT%H%M%SZ}-{current}-before-{newest}.dump"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         await dump(url, file)
     except (ConfigurationError, OSError) as error:
-        newest = find_newest_revision()
         raise ConfigurationError(
             f"the database was not migrated from {current} to {newest}, because it could not be"
             f" dumped first: {error}. Make room in {folder}"

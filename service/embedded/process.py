@@ -64,11 +64,6 @@ class Server:
     process: Process
     log: Path
 
-    @property
-    def pid(self) -> int:
-        """The number of its process."""
-        return self.process.pid
-
     async def died(self) -> EmbeddedServerError:
         """Wait for the server's end and return what to say about it."""
         await self.process.wait()

@@ -83,9 +83,7 @@ class ChatFilters:
     user: str | None = None
     state: ChatState | None = None
     begins: str | None = None
-
-
-EVERY = ChatFilters()
+    chat: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +145,7 @@ async def note_leaf(connection: AsyncConnection, chat: ChatKey, leaf: str | None
     To be called, before the transaction ends, whenever another checkpoint has become the deepest
     one of the leaf; `leaf` None keeps the leaf, and where it is not stored, there is none.
     """
-    await connection.execute(_NOTE_LEAF, {"tenant": chat.tenant, "chat": chat.id, "leaf": leaf})
+    await connection.execute(_NOTE_LEAF, chat.parameters(leaf=leaf))
 
 
 async def list_saved_chats(connection: AsyncConnection, tenant: int) -> list[SavedChat]:
@@ -199,17 +197,14 @@ async def resume_chat(connection: AsyncConnection, chat: ChatKey) -> None:
 async def list_overviews(
     connection: AsyncConnection,
     tenant: int,
+    which: ChatFilters,
     *,
-    chat: str | None = None,
     after: Cursor | None = None,
     limit: int = 1,
-    which: ChatFilters = EVERY,
 ) -> list[ChatOverview]:
-    """Chats of a tenant, the newest first: one by name, or a page of those after a cursor."""
+    """Chats of a tenant, the newest first: a page of those after a cursor."""
     moment, identity = chats.c.updated_at, chats.c.id
     query = _select_overviews(tenant).where(*_make_conditions(which))
-    if chat is not None:
-        query = query.where(chats.c.external_id == chat)
     if after is not None:
         query = query.where(tuple_(moment, identity) < tuple_(after.updated_at, after.id))
     query = query.order_by(moment.desc(), identity.desc()).limit(limit)
@@ -255,6 +250,8 @@ def _make_conditions(which: ChatFilters) -> Iterator[ColumnElement[bool]]:
         yield literal_column(CHAT_STATE) == which.state
     if which.begins is not None:
         yield func.starts_with(chats.c.external_id, which.begins)
+    if which.chat is not None:
+        yield chats.c.external_id == which.chat
 
 
 def _select_overviews(tenant: int) -> Select[Any]:

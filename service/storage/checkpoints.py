@@ -137,16 +137,6 @@ async def load_line(
     return line
 
 
-def seal_content(
-    plain: Mapping[str, Any], cipher: Cipher, chat: ChatKey, number: int
-) -> dict[str, Any]:
-    """The content of a checkpoint as it is stored: its texts sealed, or as they are."""
-    content = dict(plain)
-    for name in PACKED:
-        content[name] = cipher.encrypt(aad_for_part(chat, number, name), plain[name])
-    return content
-
-
 def open_content(row: Mapping[Any, Any], cipher: Cipher, chat: ChatKey) -> dict[str, Any]:
     """The content of a stored checkpoint, not sealed any more."""
     number = row["id"]
@@ -343,9 +333,12 @@ async def add_checkpoint(
         The line that ends with it.
     """
     columns = dict(content)
-    windows = [*line.windows, columns.pop("window")]
-    savings = [*line.savings, content["covered_tokens"] - content["tokens"]]
+    window = columns.pop("window")
     cipher = await sealing.find_cipher(connection, chat.tenant)
+    for name in PACKED:
+        columns[name] = cipher.encrypt(aad_for_part(chat, number, name), content[name])
+    windows = [*line.windows, window]
+    savings = [*line.savings, content["covered_tokens"] - content["tokens"]]
     grown = {
         "id": number,
         "parent_id": line.ids[-1] if line.ids else 0,
@@ -353,7 +346,7 @@ async def add_checkpoint(
         "savings": savings,
         "windows": windows,
     }
-    values = chat.columns | grown | seal_content(columns, cipher, chat, number)
+    values = chat.columns | grown | columns
     await connection.execute(insert(checkpoints).values(values))
     return Lineage([*line.ids, number], savings, windows)
 

@@ -104,10 +104,10 @@ WHOLE_EVERY = 32
 
 
 class StoredMemory(NamedTuple):
-    """A memory as it is stored, and the summary that stands beside it, if one does; both packed."""
+    """A memory as it is stored, and the summary that stands beside it; both packed."""
 
     memory: bytes
-    summary: bytes | None = None
+    summary: bytes
 
 
 _DECODE = msgspec.json.Decoder(Memory).decode
@@ -134,6 +134,5 @@ def unpack_memory(line: Sequence[StoredMemory]) -> Memory:
 def _read(line: Sequence[StoredMemory]) -> str:
     text = ""
     for one in line:
-        summary = unpack_text(one.summary) if one.summary else ""
-        text = unpack_text(one.memory, like=text + summary)
+        text = unpack_text(one.memory, like=text + unpack_text(one.summary))
     return text

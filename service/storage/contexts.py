@@ -210,13 +210,10 @@ class RecallScope:
 class VisiblePath:
     """The part of a path that may be seen, from its root on.
 
-    Attributes:
-        checkpoint: the one that covers it, if any.
-        left_tokens: what the model's window leaves for messages; None where no model asks.
+    `left_tokens` is what the model's window leaves for messages; None where no model asks.
     """
 
     chat: ChatKey
-    checkpoint: int | None
     messages: Sequence[MessageRow]
     left_tokens: int | None = None
 
@@ -244,7 +241,7 @@ async def find_covered_path(connection: AsyncConnection, branch: RecallScope) ->
     path = await messages.load_path(connection, key, row.node)
     for end, message in enumerate(path, 1):
         if message.message_id == row.until:
-            return VisiblePath(key, row.made, path[:end], row.left_tokens)
+            return VisiblePath(key, path[:end], row.left_tokens)
     # Nothing is covered by a checkpoint of another branch.
     return None
 
@@ -257,4 +254,4 @@ async def find_newest_path(
     if found is None:
         return None
     path = await messages.load_path(connection, found.key, found.leaf) if found.leaf else []
-    return VisiblePath(found.key, None, path)
+    return VisiblePath(found.key, path)

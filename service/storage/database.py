@@ -138,6 +138,7 @@ async def connect(
         hot = await stack.enter_async_context(_open_reads(url, f"{name}-hot", _HOT))
         keyring = Keyring(keys, reads)
         options: dict[str, Any] = {
+            "pool_timeout": _PLACE,
             "hide_parameters": True,  # they hold what people wrote, and errors are logged
             "execution_options": {sealing.OPTION: keyring},
         }
@@ -147,7 +148,6 @@ async def connect(
             statement_seconds,
             pool_size=_CONNECTIONS,
             max_overflow=0,  # what goes over a pool's size is opened and closed for each use
-            pool_timeout=_PLACE,
             **options,
         )
         stack.push_async_callback(engine.dispose)
@@ -158,7 +158,6 @@ async def connect(
             LONG,
             pool_size=1,
             max_overflow=_SLOW_CONNECTIONS - 1,
-            pool_timeout=_PLACE,
             pool_recycle=0,  # never used again
             **options,
         )

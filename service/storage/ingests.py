@@ -273,8 +273,7 @@ async def store(
         **_make_fields(transcript),
         **_make_fields(update),
         **{name: seal_label(cipher, chat, name, getattr(transcript, name)) for name in LABELS},
-        "tenant": chat.tenant,
-        "chat": chat.id,
+        **chat.parameters(),
         "leaf": update.leaf.message_id,
         "leaf_tokens": update.leaf.path_tokens,
         "made": update.leaf.checkpoint_id,
@@ -294,7 +293,7 @@ async def copy_authors(
 
     `answers` are the ids of its messages that answer a first question.
     """
-    parameters = {"tenant": chat.tenant, "chat": chat.id, "answers": list(answers)}
+    parameters = chat.parameters(answers=list(answers))
     await connection.execute(_COPY_AUTHORS, parameters)
 
 
@@ -309,14 +308,12 @@ async def tell(
     """
     if not leaf and not any(message.host_id for message in again):
         return set()
-    parameters = {
-        "tenant": chat.tenant,
-        "chat": chat.id,
-        "leaf": leaf,
-        "ids": [message.id for message in again],
-        "host_ids": [message.host_id for message in again],
-        "host_hashes": [message.host_hash for message in again],
-    }
+    parameters = chat.parameters(
+        leaf=leaf,
+        ids=[message.id for message in again],
+        host_ids=[message.host_id for message in again],
+        host_hashes=[message.host_hash for message in again],
+    )
     confirmed: set[str | None] = set()
     for row in await connection.execute(_TELL, parameters):
         if row.is_up:
@@ -328,12 +325,7 @@ async def find_gone(
     connection: AsyncConnection, chat: ChatKey, replaced: Collection[str], on_path: Collection[str]
 ) -> list[str]:
     """Finds what is deleted with these messages of a chat; the messages `on_path` stay."""
-    parameters = {
-        "tenant": chat.tenant,
-        "chat": chat.id,
-        "replaced": list(replaced),
-        "path": list(on_path),
-    }
+    parameters = chat.parameters(replaced=list(replaced), path=list(on_path))
     return list(await connection.scalars(_GONE, parameters))
 
 

@@ -182,16 +182,17 @@ async def find_known_key(reads: Reads, key: str) -> Key | None:
 
 async def find_valid_key(connection: AsyncConnection, key: str) -> Key | None:
     """The key's row, unless it is unknown, revoked or expired."""
-    return await _find_one(connection, (api_keys.c.hash == hash_key(key)) & is_in_use())
+    query = select_keys().where(api_keys.c.hash == hash_key(key), is_in_use())
+    return await _find_one(connection, query)
 
 
 async def find_key(connection: AsyncConnection, identity: int) -> Key | None:
     """The key with this id, of whatever tenant."""
-    return await _find_one(connection, api_keys.c.id == identity)
+    return await _find_one(connection, select_keys().where(api_keys.c.id == identity))
 
 
-async def _find_one(connection: AsyncConnection, which: ColumnElement[bool]) -> Key | None:
-    row = (await connection.execute(select_keys().where(which))).mappings().one_or_none()
+async def _find_one(connection: AsyncConnection, query: Select[*tuple[Any, ...]]) -> Key | None:
+    row = (await connection.execute(query)).mappings().one_or_none()
     return make_key(row) if row else None
 
 
@@ -343,9 +344,7 @@ async def find_session_key(connection: AsyncConnection, hashed: bytes) -> Key | 
     """
     query = select_keys().join(sessions, sessions.c.key_id == api_keys.c.id)
     is_open = sessions.c.expires_at > func.now()
-    query = query.where(sessions.c.hash == hashed, is_open, is_in_use())
-    row = (await connection.execute(query)).mappings().one_or_none()
-    return make_key(row) if row else None
+    return await _find_one(connection, query.where(sessions.c.hash == hashed, is_open, is_in_use()))
 
 
 async def end_session(connection: AsyncConnection, hashed: bytes) -> None:

@@ -76,9 +76,7 @@ async def find_messages(
 async def load_path(connection: AsyncConnection, chat: ChatKey, leaf: str) -> list[MessageRow]:
     """The rows from the root to `leaf`; empty when `leaf` is not stored."""
     result = await connection.execute(_SQL["path"], chat.parameters(leaf=leaf))
-    rows = [MessageRow(*row) for row in result]
-    # Without its root it is no path: a message above was deleted.
-    return rows if rows and rows[0].parent_id is None else []
+    return [MessageRow(*row) for row in result]
 
 
 async def wrote_on(connection: AsyncConnection, chat: ChatKey, user: str, leaf: str) -> bool:

@@ -6,7 +6,7 @@ one prompt without a reply at most. Forms and replies are sealed. All times are 
 """
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Final, Literal
 
@@ -138,12 +138,11 @@ async def store_prompt(connection: AsyncConnection, chat: ChatKey, new: NewPromp
     cipher = await sealing.find_cipher(connection, chat.tenant)
     number = secrets.token_urlsafe(16)
     form = cipher.encrypt(_aad_for(chat, number, "form"), new.form)
-    fields = {name: getattr(new.basis, name) for name in Basis.__dataclass_fields__}
     values = {
         "id": number,
         "digest": cipher.keyed_hash(new.digest),
         "model": new.model,
-        "basis": fields,
+        "basis": asdict(new.basis),
         "form": form,
         "expires_at": after_seconds(UNTAKEN),
     }

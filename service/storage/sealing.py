@@ -115,14 +115,10 @@ class Keyring:
     """The ciphers of all tenants of a database; those that were asked for stay in memory."""
 
     def __init__(self, keys: EncryptionKeys, reads: "Reads") -> None:
+        self.writes = keys.writes
         self._keys = keys
         self._reads = reads
         self._ciphers: dict[int, Cipher] = {}
-
-    @property
-    def writes(self) -> int | None:
-        """The id of the key that encrypts; None when texts are stored as they are."""
-        return self._keys.writes
 
     async def find_cipher(self, tenant: int) -> Cipher:
         """The cipher of a tenant; the first time, the tenant's secrets are read.

@@ -29,6 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service import request_ids
 from service.storage import database, jobs
 from service.storage.jobs import Endpoint
 from service.storage.tables import (
@@ -119,9 +120,7 @@ _MODEL_WAITS = and_(
 _SQL = database.load_texts("work")
 
 
-async def mark_due_at_once(
-    connection: AsyncConnection, chat: ChatKey, request_id: str | None = None
-) -> str:
+async def mark_due_at_once(connection: AsyncConnection, chat: ChatKey) -> str:
     """Marks work due now, as an operator wants it: whatever failed before does not put it off.
 
     Returns:
@@ -132,7 +131,7 @@ async def mark_due_at_once(
         "due_at": func.now(),
         "code_at": func.now(),
         "attempts": 0,
-        "request_id": request_id,
+        "request_id": request_ids.get_current(),
         "dead_at": None,
     }
     marked = update_chat(chat).values(values)

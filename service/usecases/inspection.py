@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from service.errors import NotFound
 from service.storage import chats, checkpoints, keys, messages, prompts, runs
-from service.storage.chats import EVERY, ChatFilters, ChatOverview, Cursor
+from service.storage.chats import ChatFilters, ChatOverview, Cursor
 from service.storage.checkpoints import CheckpointInfo
 from service.storage.keys import Change, Operator
 from service.storage.messages import Branch
@@ -90,19 +90,13 @@ class ChangePage:
 
 
 async def list_chats(
-    engine: AsyncEngine,
-    tenant: int,
-    limit: int,
-    cursor: str = "",
-    which: ChatFilters = EVERY,
+    engine: AsyncEngine, tenant: int, limit: int, cursor: str, which: ChatFilters
 ) -> ChatPage:
     """A page of a tenant's chats, the most recently updated first."""
     after = _parse_cursor(cursor) if cursor else None
     async with engine.connect() as connection:
         # One more than the page holds shows whether there is a next page.
-        rows = await chats.list_overviews(
-            connection, tenant, after=after, limit=limit + 1, which=which
-        )
+        rows = await chats.list_overviews(connection, tenant, which, after=after, limit=limit + 1)
     page = rows[:limit]
     return ChatPage(page, _make_cursor(page[-1]) if len(rows) > limit else None)
 
@@ -128,7 +122,7 @@ async def list_changes(
 async def show_chat(engine: AsyncEngine, tenant: int, chat: str) -> ChatDetail:
     """One chat."""
     async with engine.connect() as connection:
-        overviews = await chats.list_overviews(connection, tenant, chat=chat)
+        overviews = await chats.list_overviews(connection, tenant, ChatFilters(chat=chat))
         if not overviews:
             raise make_no_chat_error(chat)
         [overview] = overviews

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from service import request_ids
 from service.clients.wake_ups import Queue
 from service.errors import Conflict
 from service.settings import Settings
@@ -79,7 +78,7 @@ async def correct(
         # A checkpoint never changes, but another may serve by now.
         await _find_serving(connection, row, chat, checkpoint)
         await checkpoints.correct_checkpoint(connection, row.key, checkpoint, texts, size, by.actor)
-        wake_up = await work.mark_due_at_once(connection, row.key, request_ids.get_current())
+        wake_up = await work.mark_due_at_once(connection, row.key)
         made = await inspection.find_checkpoint(connection, row.key, chat, texts.number)
         await keys.record_change(
             connection, by, "checkpoint.correct", chat, checkpoint=checkpoint, made=made.id
@@ -106,7 +105,7 @@ async def reset_chat(
             await _find_serving(connection, row, chat, keep)
         kept = await checkpoints.find_lineage(connection, row.key, keep or 0)
         dropped = await checkpoints.drop_all_but(connection, row.key, kept.ids if kept else [])
-        wake_up = await work.mark_due_at_once(connection, row.key, request_ids.get_current())
+        wake_up = await work.mark_due_at_once(connection, row.key)
         await keys.record_change(connection, by, "chat.reset", chat, dropped=dropped, kept=keep)
     await queue.wake(wake_up)
     return DroppedCheckpoints(dropped)
@@ -129,7 +128,7 @@ async def retry(engine: AsyncEngine, queue: Queue, by: Operator, chat: str) -> N
     """Makes a chat's work due now, whatever failed before."""
     async with engine.begin() as connection:
         row = await _lock_chat(connection, by.tenant, chat)
-        wake_up = await work.mark_due_at_once(connection, row.key, request_ids.get_current())
+        wake_up = await work.mark_due_at_once(connection, row.key)
         await keys.record_change(connection, by, "job.retry", chat)
     await queue.wake(wake_up)
 

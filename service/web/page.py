@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import urlencode
@@ -20,7 +19,7 @@ from service.api import problems
 from service.errors import Problem
 from service.web import words
 
-FOLDER: Final = Path(str(files("service.web")))
+FOLDER: Final = Path(__file__).parent
 SIGN_IN: Final = "/sign-in"
 
 # Everything comes from the service itself; nothing else may be loaded, framed or posted to.
@@ -38,7 +37,6 @@ _POLICY: Final = "; ".join(
 )
 HEADERS: Final = {
     "Content-Security-Policy": _POLICY,
-    "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",

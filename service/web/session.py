@@ -70,7 +70,7 @@ async def require_own_form(request: Request) -> FormData:
         fields = parse_qsl(
             body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS
         )
-    except (ValueError, UnicodeDecodeError):
+    except ValueError:
         raise BadRequest("the form is not UTF-8, or has too many fields") from None
     # Browsers end lines with CR LF, whatever the text had.
     return FormData([(name, value.replace("\r\n", "\n")) for name, value in fields])

@@ -36,12 +36,11 @@ def moment(value: datetime | None) -> str:
     return f"{value.astimezone(UTC):%Y-%m-%d %H:%M}" if value else ""
 
 
-def age(value: datetime | float | None) -> str:
+def age(value: datetime | float) -> str:
     """The age of a moment, or some seconds, in its largest unit, as `3 min`."""
-    if value is None:
-        return ""
     if isinstance(value, datetime):
-        value = (datetime.now(UTC) - value).total_seconds()
+        passed = datetime.now(UTC) - value
+        value = passed.total_seconds()
     for size, unit in _AGES:
         if value >= size:
             return f"{value / size:.0f} {unit}"

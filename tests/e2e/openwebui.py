@@ -128,7 +128,7 @@ async def open_webui(
         server = OpenWebUI(version, folder, f"http://{HOST}:{port}", http)
         try:
             async with run_server(_ENV, command, folder / "open-webui.log", server.answers, patience=BOOT) as started:
-                workers = started.pid
+                workers = started.process.pid
                 yield server
         finally:
             if workers:

@@ -99,7 +99,7 @@ class Member:
         """Kill -9, as soon as it is up; returns when it has ended."""
         await self.up.wait()
         assert self._server
-        os.kill(self._server.pid, signal.SIGKILL)
+        os.kill(self._server.process.pid, signal.SIGKILL)
         await self.down.wait()
 
 

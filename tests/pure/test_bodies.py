@@ -21,11 +21,15 @@ def nested(levels: int) -> bytearray:
     return body("here").replace(b'"here"', b"[" * levels + b"]" * levels)
 
 
-@pytest.mark.parametrize("content", [[0] * 60, [{}] * 30, [[]] * 60, {str(number): [] for number in range(40)}])
-async def test_too_many_values_are_refused(content: object, monkeypatch: pytest.MonkeyPatch) -> None:
+LARGE = [[0] * 60, [{}] * 30, [[]] * 60, {str(number): [] for number in range(40)}]
+BROKEN = bytearray(b'","' * 101)  # texts alone
+
+
+@pytest.mark.parametrize("sent", [*map(body, LARGE), BROKEN])
+async def test_too_many_values_are_refused(sent: bytearray, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "MOST_VALUES", 50)
     with pytest.raises(TooLarge):
-        await bodies.decode_body(body(content), CompressRequest)
+        await bodies.decode_body(sent, CompressRequest)
 
 
 @pytest.mark.parametrize("text", [",[{" * 1000, '\\"' + ",[{" * 1000, "\\\\", '"'])

@@ -160,6 +160,10 @@ async def test_a_failed_probe_makes_the_pause_twice_as_long_up_to_five_minutes(h
 
     assert pauses == [100, 200, 300, 300]
     assert len(harness.llm.requests) == 3
+    await run_sql(harness.runtime, "update endpoints set failures = 2000")  # those of a week
+    await pause_is_over(harness)
+    await harness.compress(worker_context)
+    assert (await breaker(harness)).pause == 300
 
 
 async def test_a_probe_that_ends_without_a_verdict_leaves_the_next_chat_to_probe(harness: Harness) -> None:

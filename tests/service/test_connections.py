@@ -88,6 +88,12 @@ async def test_a_head_of_nearly_64_kilobytes_is_taken_though_a_large_body_comes_
         assert (await sender.answer()).status == 400  # the body is no JSON
 
 
+async def test_a_body_that_is_announced_as_too_large_is_refused_before_it_comes(service: Service) -> None:
+    async with line(service) as sender:
+        await sender.send(upload(service, GIANT))
+        assert (await sender.answer()).status == 413
+
+
 async def test_a_body_that_drips_has_a_time_for_all_of_it_and_nothing_is_stored(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:

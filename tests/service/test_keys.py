@@ -55,7 +55,7 @@ async def test_an_expired_key_opens_nothing_even_while_it_is_remembered_and_its_
 async def test_the_last_use_of_a_key_and_the_filters_version_are_stored_beside_requests(service: Service) -> None:
     key = await made(service, "filter")
     await ask(service, key, "GET", "/v1/filter", headers={"Precis-Filter": "1.0.1"})
-    query = "select last_used_at, last_filter from api_keys where hash = :it"
+    query = "select id, last_used_at, last_filter from api_keys where hash = :it"
     assert (await row(service.runtime, query, it=keys.hash_key(key))).last_used_at is None, "no request writes it"
 
     await service.runtime.counting.store()
@@ -67,6 +67,10 @@ async def test_the_last_use_of_a_key_and_the_filters_version_are_stored_beside_r
     assert found.last_filter == "1.0.1", "another client does not hide it"
     listed = (await service.as_operator.get("/v1/keys")).json()["keys"]
     assert "1.0.1" in [one["last_filter"] for one in listed]
+    async with service.runtime.database.engine.begin() as connection:
+        await keys.note_uses(connection, {found.id: keys.KeyUse(0.0, "")})
+    now = await row(service.runtime, query, it=keys.hash_key(key))
+    assert now.last_used_at == found.last_used_at, "another process stored an earlier use later"
 
 
 async def test_a_key_is_believed_for_ten_seconds_and_then_read_again(

@@ -61,7 +61,8 @@ async def test_a_chat_that_is_left_alone_is_served_nothing_without_work_and_its_
     leaf = harness.talk.turns(20, leaf=leaf)
     assert await harness.talk.ingest(leaf) is False
     assert (await harness.chat()).due_at is None
-    assert "this chat is left alone" in (await view(harness, leaf))["text"]
+    seen = await post(harness, "view", message_id=leaf, wait=1)
+    assert "this chat is left alone" in seen.json()["text"], "nor has it a look resumed"
     (said,) = await rows(harness.runtime, "select actor, action, details from audit")
     assert (said.actor, said.action, said.details) == ("user user-1", "chat.leave", {})
     newest = harness.talk.turns(2, leaf=leaf)  # not told, so that the second statement answers

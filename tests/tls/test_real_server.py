@@ -40,7 +40,7 @@ async def secured() -> AsyncIterator[str]:
         async with postgres.serve_postgres(program, folder, fast=True) as (server, plain):
             with (data / "postgresql.conf").open("a") as file:
                 file.write(f"ssl = on\nssl_cert_file = '{certificate}'\nssl_key_file = '{key}'\n")
-            os.kill(server.pid, signal.SIGHUP)
+            os.kill(server.process.pid, signal.SIGHUP)
             url = plain.replace("127.0.0.1", "localhost")
 
             async def speaks_tls() -> bool:

@@ -25,7 +25,7 @@ with chat as (
     select messages.message_id, messages.parent_id, messages.role, messages.depth,
         messages.host_id, messages.host_hash, messages.confirmed, messages.tokens,
         messages.path_tokens, messages.step_tokens, messages.step_calls, messages.sent_at,
-        messages.checkpoint_id, messages.author_id, messages.body is null as lacks_text
+        messages.checkpoint_id, messages.body is null as lacks_text
     from chat cross join unnest(:ids::text[]) as sent (id)
     cross join lateral (
         select * from messages where messages.tenant_id = :tenant

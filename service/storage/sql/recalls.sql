@@ -1,7 +1,7 @@
 -- covered --
 -- The part of a chat that a request hides: down to the boundary of its checkpoint, or the `whole` of
 -- its path, as far as it is stored.
-select chat.id, made.id as made, coalesce(newest.message_id, made.covered_until) as node,
+select chat.id, coalesce(newest.message_id, made.covered_until) as node,
     case when :whole then coalesce(newest.message_id, made.covered_until)
         else made.covered_until end as until,
     chat.user_id as owner,
