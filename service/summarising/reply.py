@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 
 from service.summarising import state
 from service.summarising.reading import Finish, Reply
@@ -117,9 +117,9 @@ class _ReplyReader:
         choice = _read_choice(raw)
         if choice:
             self.verb, rest = choice
-            self._choose(rest)
+            self.chosen[self.verb].append(rest)
         elif self.verb and _chooses(raw):
-            self._choose(raw)
+            self.chosen[self.verb].append(raw)
         else:
             self.verb = None
             self.state.append(state.parse_line(raw))
@@ -137,10 +137,6 @@ class _ReplyReader:
     def _list_numbers(self, verb: Verb) -> tuple[str, ...]:
         lines = map(_find_numbers, self.chosen[verb])
         return tuple(chain.from_iterable(lines))
-
-    def _choose(self, rest: str) -> None:
-        if self.verb and rest:
-            self.chosen[self.verb].append(rest)
 
 
 def _read_choice(raw: str) -> tuple[Verb, str] | None:
@@ -170,9 +166,7 @@ def _chooses(rest: str) -> bool:
 def _find_numbers(line: str) -> Iterator[str]:
     """Yields the numbers and ranges of a line."""
     spaced = _JOINED.sub(r"\1, ", line)
-    for count, found in enumerate(_NUMBER.finditer(spaced)):
-        if count == _MOST_NUMBERS:
-            return
+    for found in islice(_NUMBER.finditer(spaced), _MOST_NUMBERS):
         first, last = found.groups()
         yield f"{first}-{last}" if last else first
 
