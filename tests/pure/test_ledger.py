@@ -106,7 +106,13 @@ def test_with_little_room_the_calls_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    "result", ['"  "', '[{"type": "text", "text": ""}, {"type": "text", "text": ""}]', "x\n" * 400 + "  "]
+    "result",
+    [
+        '"  "',
+        json.dumps(json.dumps(json.dumps('"  "'))),
+        '[{"type": "text", "text": ""}, {"type": "text", "text": ""}]',
+        "x\n" * 400 + "  ",
+    ],
 )
 def test_any_result_has_an_outline(result: str) -> None:
     assert ledger.write_outline(call(result)).startswith("look_up() →")
