@@ -134,7 +134,7 @@ def _score_blocks(blocks: _Blocks, scored: Sequence[_ScoredBlock]) -> dict[int, 
         }
         weight = _USER_WEIGHT if by_user else 1.0
         rarity = _measure_rarity(kind.values())
-        mean_length = _find_mean_length(kind.values())
+        mean_length = sum(block.length for block in kind.values()) / max(len(kind), 1)
         for place, block in kind.items():
             if block.term_of:
                 own_scores[place] = weight * block.score(rarity, mean_length)
@@ -160,11 +160,6 @@ def _measure_rarity(blocks: Collection[_ScoredBlock]) -> dict[int, float]:
     for term, count in counts.items():
         rarity[term] = log(1 + (len(blocks) - count + 0.5) / (count + 0.5))
     return rarity
-
-
-def _find_mean_length(blocks: Collection[_ScoredBlock]) -> float:
-    total = sum(block.length for block in blocks)
-    return total / max(len(blocks), 1)
 
 
 def _order_passages(
