@@ -154,12 +154,11 @@ class _HitView:
     def neighbours(self) -> Iterator[str]:
         """A line for each message that is shown with the hit."""
         for place in self._hit.neighbours:
-            message = self._messages.get(place)
-            words = join_spoken_text(message) if message else ""
-            if message and words:
-                found = _find_word(words, self._hit.words)
-                excerpt = make_harmless(clip(words, found, _NEIGHBOUR_CHARACTERS))
-                yield f"  beside it M{place + 1} {message.role}: {excerpt}"
+            message = self._messages[place]
+            words = join_spoken_text(message)
+            found = _find_word(words, self._hit.words)
+            excerpt = make_harmless(clip(words, found, _NEIGHBOUR_CHARACTERS))
+            yield f"  beside it M{place + 1} {message.role}: {excerpt}"
 
 
 def _make_reference(message: int, call: int, calls_above: int) -> str:
