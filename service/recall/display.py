@@ -327,7 +327,7 @@ def render_message(message: Message, calls_above: int) -> str:
 
 def _choose_lines(source: _Source, request: PageRequest) -> list[int]:
     """The numbers of the lines to show, with some lines around each that `grep` finds."""
-    numbers = range(max(request.line, 1), len(source.lines) + 1)
+    numbers = range(request.line, len(source.lines) + 1)
     if not request.grep:
         return list(numbers)
     words = request.grep.casefold()
