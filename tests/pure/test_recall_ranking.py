@@ -264,7 +264,7 @@ def pages(text: str, room: int, grep: str = "") -> list[display.Finding]:
     message, found = looked(text), list[display.Finding]()
     line: int | None = 1
     while line:
-        found.append(render_page(message, PageRequest(0, 1, 0, line, grep, room)))
+        found.append(render_page(message, PageRequest(Target(0, 1, 0), line, grep, room)))
         assert found[-1].line is None or found[-1].line > line
         line = found[-1].line
     return found
@@ -305,7 +305,7 @@ def test_grep_shows_the_lines_with_the_text_and_two_around_each(rows: list[str])
 
 
 def test_a_line_behind_the_end_is_answered_with_how_many_there_are() -> None:
-    answered = render_page(looked("a\nb"), PageRequest(0, 1, 0, 9))
+    answered = render_page(looked("a\nb"), PageRequest(Target(0, 1, 0), 9))
     assert "fewer lines (2 in all)" in answered.text
     assert (answered.content, answered.references, answered.line) == ("", (), None)
 
