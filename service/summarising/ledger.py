@@ -173,10 +173,9 @@ def _merge_by_tool(entries: Sequence[Entry]) -> list[Entry]:
     merged: dict[str, Entry] = {}
     for entry in entries:
         old = merged.get(entry.tool, replace(entry, failed=0, count=0))
-        merged[entry.tool] = Entry(
-            first=old.first,
+        merged[entry.tool] = replace(
+            old,
             last=entry.last,
-            tool=entry.tool,
             arguments="",
             parts=(),
             failed=old.failed + entry.failed,
