@@ -73,6 +73,10 @@ def test_a_users_rule_yields_to_nothing_but_a_users_own_newer_words(pins: tuple[
     assert made.unfounded == (f"replaced: P1 by {by}",)
 
 
+def test_an_assistants_words_in_the_place_of_a_rule_are_not_pinned_either() -> None:
+    assert apply_choices((RULE,), SAID, Answer(replaced=((1, "2.1"),))).pins == (RULE,)
+
+
 @pytest.mark.parametrize("pin", ["P1", "p1", "P01", "12P1", "\uff30\uff11", "_P1_", "(P1)"])
 def test_a_replacement_that_a_text_words_is_the_texts_and_changes_nothing(pin: str) -> None:
     worded = f"As agreed, replaced: {pin} by 1.2, and so on."
