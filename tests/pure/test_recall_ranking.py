@@ -352,3 +352,8 @@ def test_of_a_long_message_beside_a_hit_the_words_around_a_found_one_are_shown()
     told = display.render_hits(hits, dict(enumerate(chat)), [0, 0], 2000).text
     assert told.splitlines()[1].startswith("M1")
     assert re.search(r"beside it M2 assistant: ….*in bay C12-345 draws 4,711 watts.*…", told)
+
+
+def test_an_index_shows_the_best_hit_in_any_room() -> None:
+    hits = rank_passages(path_of(*CHAT), "words", "en", 10)
+    assert len(display.render_hits(hits, dict(enumerate(CHAT)), [0] * 30, 10).references) == 1
