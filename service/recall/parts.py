@@ -123,4 +123,7 @@ def _cut_blocks(lines: Sequence[slice], characters: int) -> list[tuple[int, int]
 
 def split_lines(text: str) -> list[slice]:
     """The places of the numbered lines of a text."""
-    return [part for line in iterate_lines(text) for part in split_evenly(line, LONGEST_LINE)]
+    lines: list[slice] = []
+    for line in iterate_lines(text):
+        lines.extend(split_evenly(line, LONGEST_LINE))
+    return lines

@@ -134,7 +134,8 @@ def _score_blocks(blocks: _Blocks, scored: Sequence[_ScoredBlock]) -> dict[int, 
         }
         weight = _USER_WEIGHT if by_user else 1.0
         rarity = _measure_rarity(kind.values())
-        mean_length = sum(block.length for block in kind.values()) / max(len(kind), 1)
+        total = sum(block.length for block in kind.values())
+        mean_length = total / max(len(kind), 1)
         for place, block in kind.items():
             if block.term_of:
                 own_scores[place] = weight * block.score(rarity, mean_length)
