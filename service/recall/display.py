@@ -14,6 +14,7 @@ from typing import Literal
 from service.recall.parts import join_spoken_text, select_passages, split_lines
 from service.recall.passages import LONGEST, find_passages
 from service.recall.ranking import Hit
+from service.recall.references import Target
 from service.summarising import ledger
 from service.summarising.markup import make_harmless, quote_code
 from service.text import tokens
@@ -154,16 +155,15 @@ class _HitView:
     def neighbours(self) -> Iterator[str]:
         """A line for each message that is shown with the hit."""
         for place in self._hit.neighbours:
-            message = self._messages.get(place)
-            words = join_spoken_text(message) if message else ""
-            if message and words:
-                found = _find_word(words, self._hit.words)
-                excerpt = make_harmless(clip(words, found, _NEIGHBOUR_CHARACTERS))
-                yield f"  beside it M{place + 1} {message.role}: {excerpt}"
+            message = self._messages[place]
+            words = join_spoken_text(message)
+            found = _find_word(words, self._hit.words)
+            excerpt = make_harmless(clip(words, found, _NEIGHBOUR_CHARACTERS))
+            yield f"  beside it M{place + 1} {message.role}: {excerpt}"
 
 
 def _make_reference(message: int, call: int, calls_above: int) -> str:
-    """The reference of a message, or of one of its calls; see `PageRequest`."""
+    """The reference of a message, or of one of its calls; see `Target`."""
     return f"T{calls_above + call}" if call else f"M{message + 1}"
 
 
@@ -237,12 +237,7 @@ def _format_day(message: Message) -> str:
 class PageRequest:
     """The lines of a message or a result that are to be shown."""
 
-    #: Place of the message in the path, from 0.
-    message: int
-    #: Number of the call in the message, from 1; 0 for the message itself.
-    call: int
-    #: Number of calls in all messages above.
-    calls_above: int
+    target: Target
     #: Line at which the page begins, from 1.
     line: int = 1
     #: Words that a line must have, in any case of letters; empty for all lines.
@@ -295,14 +290,15 @@ def render_page(message: Message, request: PageRequest) -> Finding:
 
 
 def _find_source(message: Message, request: PageRequest) -> _Source:
-    reference = _make_reference(request.message, request.call, request.calls_above)
+    target = request.target
+    reference = _make_reference(target.message, target.call, target.calls_above)
     day = _format_day(message)
-    if request.call:
-        call = _list_calls(message)[request.call - 1]
+    if target.call:
+        call = _list_calls(message)[target.call - 1]
         text = call.result.text
         about = f"{make_harmless(ledger.write_call(call))}{day}, its result"
     else:
-        text = render_message(message, request.calls_above)
+        text = render_message(message, target.calls_above)
         about = f"{message.role}{day}"
     return _Source(reference, f"{reference} {about}", text, split_lines(text))
 
@@ -328,7 +324,7 @@ def render_message(message: Message, calls_above: int) -> str:
 
 def _choose_lines(source: _Source, request: PageRequest) -> list[int]:
     """The numbers of the lines to show, with some lines around each that `grep` finds."""
-    numbers = range(max(request.line, 1), len(source.lines) + 1)
+    numbers = range(request.line, len(source.lines) + 1)
     if not request.grep:
         return list(numbers)
     words = request.grep.casefold()

@@ -11,7 +11,7 @@ from operator import attrgetter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from service.recall.passages import find_passages
+from service.recall.passages import find_passages, iterate_lines, split_evenly
 from service.recall.words import split_words
 from service.transcript import Message, split_steps
 
@@ -122,13 +122,8 @@ def _cut_blocks(lines: Sequence[slice], characters: int) -> list[tuple[int, int]
 
 
 def split_lines(text: str) -> list[slice]:
-    """The places of the numbered lines of a text. Line ends belong to no line."""
+    """The places of the numbered lines of a text."""
     lines: list[slice] = []
-    start = 0
-    for line in text.split("\n"):
-        stop = start + len(line)
-        # An empty line counts as one, too.
-        for begin in range(start, max(stop, start + 1), LONGEST_LINE):
-            lines.append(slice(begin, min(begin + LONGEST_LINE, stop)))
-        start = stop + 1
+    for line in iterate_lines(text):
+        lines.extend(split_evenly(line, LONGEST_LINE))
     return lines

@@ -29,7 +29,7 @@ def find_passages(text: str, *, is_speech: bool) -> list[slice]:
     passages: list[slice] = []
     # The keys of the record that the last passage is, each with the column where it begins.
     keys = set[tuple[int, str]]()
-    for line in _iterate_lines(text):
+    for line in iterate_lines(text):
         field = _FIELD.match(text, line.start, line.stop)
         key = (field.start("key") - line.start, field["key"]) if field else None
         # A key that the record has already begins the next record.
@@ -44,7 +44,8 @@ def find_passages(text: str, *, is_speech: bool) -> list[slice]:
     return passages
 
 
-def _iterate_lines(text: str) -> Iterator[slice]:
+def iterate_lines(text: str) -> Iterator[slice]:
+    """Yields the places of the lines of a text. Line ends belong to no line."""
     start = 0
     for line in text.split("\n"):
         yield slice(start, start + len(line))
@@ -63,10 +64,10 @@ def _split_line(text: str, line: slice, row: int) -> Iterator[slice]:
         for end in _END.finditer(text, line.start, line.stop):
             sign = end.start()
             if text[sign] != "." or _ends_sentence(text, sign):
-                yield from _split_evenly(start, sign + 1)
+                yield from split_evenly(slice(start, sign + 1), LONGEST)
                 start = end.end()
     if start < line.stop or start == line.start:
-        yield from _split_evenly(start, line.stop)
+        yield from split_evenly(slice(start, line.stop), LONGEST)
 
 
 def _ends_sentence(text: str, point: int) -> bool:
@@ -76,7 +77,8 @@ def _ends_sentence(text: str, point: int) -> bool:
     return is_long_word or not before[-1:].isalnum()
 
 
-def _split_evenly(start: int, stop: int) -> Iterator[slice]:
-    """Yields a passage, in several pieces if it is longer than `LONGEST`."""
-    for begin in range(start, max(stop, start + 1), LONGEST):
-        yield slice(begin, min(begin + LONGEST, stop))
+def split_evenly(place: slice, longest: int) -> Iterator[slice]:
+    """Yields a place of a text, in several pieces if it has more than `longest` characters."""
+    # An empty place is one piece, too.
+    for begin in range(place.start, max(place.stop, place.start + 1), longest):
+        yield slice(begin, min(begin + longest, place.stop))

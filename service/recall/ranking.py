@@ -134,7 +134,8 @@ def _score_blocks(blocks: _Blocks, scored: Sequence[_ScoredBlock]) -> dict[int, 
         }
         weight = _USER_WEIGHT if by_user else 1.0
         rarity = _measure_rarity(kind.values())
-        mean_length = _find_mean_length(kind.values())
+        total = sum(block.length for block in kind.values())
+        mean_length = total / max(len(kind), 1)
         for place, block in kind.items():
             if block.term_of:
                 own_scores[place] = weight * block.score(rarity, mean_length)
@@ -162,17 +163,12 @@ def _measure_rarity(blocks: Collection[_ScoredBlock]) -> dict[int, float]:
     return rarity
 
 
-def _find_mean_length(blocks: Collection[_ScoredBlock]) -> float:
-    total = sum(block.length for block in blocks)
-    return total / max(len(blocks), 1) or 1.0
-
-
 def _order_passages(
     blocks: _Blocks,
     scored: Sequence[_ScoredBlock],
     scores: Mapping[int, float],
     best: Sequence[int],
-) -> Iterator[_ScoredPassage]:
+) -> Iterable[_ScoredPassage]:
     """The passages of the best blocks, in the order in which they are shown."""
     rarity = _measure_rarity(scored)
     passages: list[_ScoredPassage] = []
@@ -213,20 +209,14 @@ def _score_passages(
 
 def _interleave(
     answers: Sequence[_ScoredPassage], blocks: Sequence[_ScoredPassage]
-) -> Iterator[_ScoredPassage]:
-    """Yields the best answer, the passages of the two best blocks, the second answer, and so on.
+) -> Iterable[_ScoredPassage]:
+    """The best answer, the passages of the two best blocks, the second answer, and so on.
 
     So a sentence that has most of the question comes first, however many blocks have the same words
     here and there; and a block that answers only as a whole is not lost behind single sentences.
     """
-    seen = set[tuple[int, int]]()
-    for passage in chain.from_iterable(zip_longest(answers, blocks[::2], blocks[1::2])):
-        if passage is None:
-            continue
-        identity = (passage.block, passage.number)
-        if identity not in seen:
-            seen.add(identity)
-            yield passage
+    in_turn = chain.from_iterable(zip_longest(answers, blocks[::2], blocks[1::2]))
+    return dict.fromkeys(filter(None, in_turn))
 
 
 def _make_hits(

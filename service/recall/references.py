@@ -6,6 +6,7 @@ never changes its meaning on a branch, because it counts what stands above.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -84,12 +85,8 @@ def _resolve_step(number: int, path: Sequence[CallCounts]) -> Target | UnknownRe
 
 def _find_place(number: int, totals: Sequence[int]) -> int | None:
     """The first place whose running total reaches `number`; None if the totals are lower."""
-    if number < 1:
-        return None
-    for place, total in enumerate(totals):
-        if number <= total:
-            return place
-    return None
+    place = bisect_left(totals, number)
+    return place if number > 0 and place < len(totals) else None
 
 
 def _list_nearby(kind: str, number: int, last: int) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ that obeys a tool removes none. What is said again stands once.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from service.summarising.memory import Kind, Pin
@@ -158,7 +158,7 @@ def _find_numbers(text: str) -> frozenset[tuple[str, str]]:
     return frozenset(_NUMBER.findall(characters.fold(text)))
 
 
-def _merge_repeated(pins: Mapping[int, Pin]) -> Iterable[Pin]:
+def _merge_repeated(pins: Mapping[int, Pin]) -> Collection[Pin]:
     """Replaces each pin whose sentences all stand in a newer one."""
     found = dict(pins)
     holders: defaultdict[tuple[Kind, Speaker, str], set[int]] = defaultdict(set)
@@ -189,10 +189,9 @@ def _find_place(pin: Pin) -> tuple[int, int]:
     return int(step), int(place)
 
 
-def _forget_old_pins(pins: Iterable[Pin]) -> tuple[Pin, ...]:
+def _forget_old_pins(pins: Collection[Pin]) -> tuple[Pin, ...]:
     """Keeps all pins that hold, and the newest of those that were replaced."""
-    ordered = sorted(pins, key=lambda pin: pin.number)
-    replaced = [pin for pin in ordered if pin.replaced_by is not None]
+    replaced = [pin for pin in pins if pin.replaced_by is not None]
     forgotten = {pin.number for pin in replaced[:-_REMEMBERED]}
     # The last one keeps its number from being given again.
-    return tuple(pin for pin in ordered if pin.number not in forgotten)
+    return tuple(pin for pin in pins if pin.number not in forgotten)

@@ -42,9 +42,9 @@ def correct_memory(
     if state is not None:
         new = replace(new, state=_parse_state(_check_text(state, _LONGEST_STATE, "/state")))
     if rules is not None:
-        new = replace(new, pins=_replace_pins(new.pins, Kind.RULE, rules))
+        new = _replace_pins(new, Kind.RULE, rules)
     if quotations is not None:
-        new = replace(new, pins=_replace_pins(new.pins, Kind.QUOTATION, quotations))
+        new = _replace_pins(new, Kind.QUOTATION, quotations)
     if forget:
         new = replace(new, talk=_forget_sentences(old.talk, forget))
     return new
@@ -82,24 +82,19 @@ def _forget_sentences(talk: Sequence[Utterance], forget: Sequence[str]) -> tuple
     return tuple(left)
 
 
-def _replace_pins(old: Sequence[Pin], kind: Kind, texts: Sequence[str]) -> tuple[Pin, ...]:
+def _replace_pins(old: Memory, kind: Kind, texts: Sequence[str]) -> Memory:
     """Replaces the pins of a kind that hold by those with these texts."""
     wanted = [_parse_pin(text, f"/{kind}s/{place}") for place, text in enumerate(texts)]
-    holding = _select_holding(old, kind)
+    holding = old.list_holding(kind)
     known = {pin.text for pin in holding}
-    pins = [pin for pin in old if pin not in holding or pin.text in wanted]
+    pins = [pin for pin in old.pins if pin not in holding or pin.text in wanted]
     # A replaced pin names its successor by number, so no new pin takes a number that was given.
-    number = max((max(pin.number, pin.replaced_by or 0) for pin in old), default=0)
+    number = max((max(pin.number, pin.replaced_by or 0) for pin in old.pins), default=0)
     for text in dict.fromkeys(wanted):
         if text not in known:
             number += 1
             pins.append(Pin(number, kind, text, source=OPERATOR))
-    return tuple(pins)
-
-
-def _select_holding(pins: Sequence[Pin], kind: Kind) -> list[Pin]:
-    """The pins of a kind that no newer pin has replaced."""
-    return [pin for pin in pins if pin.kind is kind and pin.replaced_by is None]
+    return replace(old, pins=tuple(pins))
 
 
 def _parse_pin(text: str, pointer: str) -> str:

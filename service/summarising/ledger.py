@@ -104,9 +104,9 @@ class LedgerLines(NamedTuple):
     """The lines of a ledger within some room."""
 
     #: Calls with a line of their own, in order.
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[Entry, ...]
     #: One line for all others; "" where there are none, or no room.
-    others: str = ""
+    others: str
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -131,7 +131,7 @@ def choose(entries: Sequence[Entry], limit: int, *, used: bool = False) -> Ledge
     told = _write_others(others) if others else ""
     return LedgerLines(
         entries=tuple(entries[place] for place in sorted(chosen)),
-        others=told if told and _count_line(told) <= left else "",
+        others=told if _count_line(told) <= left else "",
     )
 
 
@@ -173,10 +173,9 @@ def _merge_by_tool(entries: Sequence[Entry]) -> list[Entry]:
     merged: dict[str, Entry] = {}
     for entry in entries:
         old = merged.get(entry.tool, replace(entry, failed=0, count=0))
-        merged[entry.tool] = Entry(
-            first=old.first,
+        merged[entry.tool] = replace(
+            old,
             last=entry.last,
-            tool=entry.tool,
             arguments="",
             parts=(),
             failed=old.failed + entry.failed,
@@ -249,13 +248,11 @@ def _unwrap_result(text: str) -> Any:  # noqa: ANN401 - a tool's JSON
         content = value.get("content") if isinstance(value, dict) else value
         if isinstance(content, list) and content and all(map(_is_text_part, content)):
             value = "\n".join(part["text"] for part in content)
-        if not isinstance(value, str):
-            return value
-        inner = _parse(value)
+        inner = _parse(value) if isinstance(value, str) else None
         if inner is None or isinstance(inner, _Number):
-            return value.strip()
+            break
         value = inner
-    return value
+    return value.strip() if isinstance(value, str) else value
 
 
 def _is_text_part(one: Any) -> bool:  # noqa: ANN401 - a tool's JSON

@@ -61,18 +61,19 @@ class Memory:
     @property
     def rules(self) -> tuple[Pin, ...]:
         """The rules that hold."""
-        return self._list_holding(Kind.RULE)
+        return self.list_holding(Kind.RULE)
 
     @property
     def quotations(self) -> tuple[Pin, ...]:
         """The quotations that hold."""
-        return self._list_holding(Kind.QUOTATION)
+        return self.list_holding(Kind.QUOTATION)
 
     @property
     def newest(self) -> list[Utterance]:
         """The stored utterances of the last step that was read."""
         return [one for one in self.talk if one.step == self.heard]
 
-    def _list_holding(self, kind: Kind) -> tuple[Pin, ...]:
+    def list_holding(self, kind: Kind) -> tuple[Pin, ...]:
+        """Lists the pins of a kind that no newer pin has replaced."""
         holding = [pin for pin in self.pins if pin.replaced_by is None]
         return tuple(pin for pin in holding if pin.kind is kind)

@@ -16,8 +16,6 @@ from service.summarising.wordings import ENGLISH, WORDINGS
 from service.text import tokens
 
 VERSION: Final = "2026-11-28.5"
-LANGUAGES: Final = frozenset(WORDINGS)
-"""Those that have a wording of their own; the others get the English one."""
 _REPAIR_WORDING: Final = 100  # tokens, with two fence lines
 _RUN: Final = 24  # characters that are hardly alike by chance
 _NUMBERED: Final = re.compile(r"\A\[\d{1,9}\.\d{1,9}\]")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 
 from service.summarising import state
 from service.summarising.reading import Finish, Reply
@@ -17,7 +17,6 @@ from service.summarising.wordings import WORDINGS
 
 _MOST_LINES = 400
 _LONGEST_LINE = 4000  # characters
-_LONGEST_LABEL = 40  # characters before the colon of `rules: 12.3`
 _MOST_NUMBERS = 512  # in one line
 
 # `12.3`, `P7`, `12`, or from one to another.
@@ -32,7 +31,7 @@ _REPLACED = re.compile(
     r"P(?P<pin>\d{1,6})\W{1,6}(?:[^\W\d]{1,12}\W{1,4})?(?P<by>P?\d{1,6}(?:\.\d{1,4})?)"
 )
 _REASONING_ENDS = ("</think>", "</thinking>", "</reasoning>")
-_COLONS = re.compile(r"\s{0,4}[:：]\s{0,8}")
+_COLON = re.compile(r"\s{0,4}[:：]\s{0,8}")
 _AROUND = " \t*_`"
 
 
@@ -117,9 +116,9 @@ class _ReplyReader:
         choice = _read_choice(raw)
         if choice:
             self.verb, rest = choice
-            self._choose(rest)
+            self.chosen[self.verb].append(rest)
         elif self.verb and _chooses(raw):
-            self._choose(raw)
+            self.chosen[self.verb].append(raw)
         else:
             self.verb = None
             self.state.append(state.parse_line(raw))
@@ -138,26 +137,14 @@ class _ReplyReader:
         lines = map(_find_numbers, self.chosen[verb])
         return tuple(chain.from_iterable(lines))
 
-    def _choose(self, rest: str) -> None:
-        if self.verb and rest:
-            self.chosen[self.verb].append(rest)
-
 
 def _read_choice(raw: str) -> tuple[Verb, str] | None:
     """Reads the verb of a line that chooses, and its numbers; None for a line of the state."""
-    label, rest = _split_label(raw)
-    verb = _VERBS.get(label.casefold())
-    return (verb, rest) if verb and (not rest or _chooses(rest)) else None
-
-
-def _split_label(raw: str) -> tuple[str, str]:
-    """Splits a line at its first colon; without one, all of it is the label."""
     line = state.strip_marks(raw).strip()
-    colon = _COLONS.search(line)
-    label = line[: colon.start()] if colon else line
-    if len(label) > _LONGEST_LABEL:
-        return "", ""
-    return label.strip(_AROUND), line[colon.end() :].strip(_AROUND) if colon else ""
+    label, _, rest = _COLON.sub(":", line, count=1).partition(":")
+    verb = _VERBS.get(label.strip(_AROUND).casefold())
+    numbers = rest.strip(_AROUND)
+    return (verb, numbers) if verb and (not numbers or _chooses(numbers)) else None
 
 
 def _chooses(rest: str) -> bool:
@@ -170,9 +157,7 @@ def _chooses(rest: str) -> bool:
 def _find_numbers(line: str) -> Iterator[str]:
     """Yields the numbers and ranges of a line."""
     spaced = _JOINED.sub(r"\1, ", line)
-    for count, found in enumerate(_NUMBER.finditer(spaced)):
-        if count == _MOST_NUMBERS:
-            return
+    for found in islice(_NUMBER.finditer(spaced), _MOST_NUMBERS):
         first, last = found.groups()
         yield f"{first}-{last}" if last else first
 

@@ -93,7 +93,7 @@ def _number_passage(passage: Passage) -> str:
 
 def _hide_numbers(text: str) -> str:
     """Replaces what looks like a number of ours, because a choice could mean it."""
-    return _LIKE_A_NUMBER.sub(r"(\1)", text) if "[" in text else text
+    return _LIKE_A_NUMBER.sub(r"(\1)", text)
 
 
 def _write_call(number: int, call: Call) -> str:

@@ -163,7 +163,7 @@ class Candidate:
     #: Tokens of the record.
     size: int
     verdict: Verdict
-    #: Why a summary without faults is not worth publishing; "" when it is.
+    #: Why even an accepted summary is not worth publishing; "" when it is.
     no_gain: str = ""
     #: Calls of the summariser, and the tokens that it read and wrote.
     calls: int = 0
@@ -469,7 +469,7 @@ def _render_candidate(
     elif size > span.tokens * gate.LEAST_GAIN:
         no_gain = f"not smaller than what it replaces: {size} tokens for {span.tokens}"
     shown = replace(memory, front=parts.front_names)
-    return Candidate(shown, text, size, verdict, no_gain if verdict.accepted else "")
+    return Candidate(shown, text, size, verdict, no_gain)
 
 
 def _add_unread(memory: Memory, unread: UnreadSpan) -> Memory:

@@ -162,14 +162,7 @@ class _Search:
         if isinstance(target, UnknownReference):
             return _describe_unknown(question.ref, target)
         bodies = await self._load_bodies([target.message])
-        page = PageRequest(
-            target.message,
-            target.call,
-            target.calls_above,
-            question.line,
-            question.grep,
-            question.room,
-        )
+        page = PageRequest(target, question.line, question.grep, question.room)
         return await self._texts.run(recalls.show_page, bodies[target.message], page, self._mask)
 
     async def _load_bodies(self, places: Iterable[int]) -> dict[int, bytes]:

@@ -73,6 +73,10 @@ def test_a_users_rule_yields_to_nothing_but_a_users_own_newer_words(pins: tuple[
     assert made.unfounded == (f"replaced: P1 by {by}",)
 
 
+def test_an_assistants_words_in_the_place_of_a_rule_are_not_pinned_either() -> None:
+    assert apply_choices((RULE,), SAID, Answer(replaced=((1, "2.1"),))).pins == (RULE,)
+
+
 @pytest.mark.parametrize("pin", ["P1", "p1", "P01", "12P1", "\uff30\uff11", "_P1_", "(P1)"])
 def test_a_replacement_that_a_text_words_is_the_texts_and_changes_nothing(pin: str) -> None:
     worded = f"As agreed, replaced: {pin} by 1.2, and so on."
@@ -101,6 +105,7 @@ def test_what_is_said_again_stands_once_and_where_it_was_said_last(kind: Kind) -
     again = ["Never above 4 bar.", "never above  4 bar!", "Never above 5 bar.", "\uff2eever above 4 bar"]
     assert held(*again, kind=kind) == again[-2:]
     assert held(*["Obey the plan."] * 70, kind=kind) == ["Obey the plan."]
+    assert held("…", "…", kind=kind) == ["…", "…"]
 
 
 def test_a_rule_that_a_newer_one_repeats_whole_is_part_of_that_and_no_other_way_round() -> None:
@@ -150,3 +155,8 @@ def test_whatever_is_answered_words_are_the_chats_rules_the_users_and_nothing_go
 def test_replaced_pins_are_remembered_but_not_for_ever() -> None:
     pins = tuple(replace(RULE, number=n, utterance=f"9.{n}", replaced_by=0) for n in range(1, 300))
     assert len(apply_choices(pins, SAID, Answer()).pins) == 64
+
+
+def test_the_number_of_a_pin_that_an_operator_took_away_is_not_given_again() -> None:
+    made = apply_choices((replace(RULE, replaced_by=9),), SAID, Answer(rules=("1.2",)))
+    assert [pin.number for pin in made.pins] == [1, 10]

@@ -49,6 +49,7 @@ ROWS = [{"id": 1, "name": "Ann", "note": ""}, {"id": 2, "name": "Bob Stone", "no
         ),
         ('{"a": 12847.50, "b": 1e5, "c": 0.10}', "a: 12847.50, b: 1e5, c: 0.10"),
         ('"[{\\"a\\": 1}, {\\"a\\": 2}]"', "2 items | [{a: 1}, {a: 2}]"),
+        ('{"note": "a\tb"}', 'note: "a b"'),
     ],
 )
 def test_a_result_is_told_by_its_size_and_what_it_begins_with(result: object, expected: str) -> None:
@@ -79,6 +80,10 @@ def test_a_log_tells_its_lines_and_what_they_mention() -> None:
     assert outcome(log).startswith('11 lines (561 characters) | 2 report a failure: "ERROR disk 7 failed"')
 
 
+def test_a_text_that_is_cut_has_its_quotation_marks_in_pairs() -> None:
+    assert outcome("word " * 200).count('"') == 4
+
+
 CALLS = (
     call(json.dumps({"seat": "14C", "code": "ZX81"}), "book"),
     call("calm", "weather", day="monday"),
@@ -106,10 +111,22 @@ def test_with_little_room_the_calls_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    "result", ['"  "', '[{"type": "text", "text": ""}, {"type": "text", "text": ""}]', "x\n" * 400 + "  "]
+    "result",
+    [
+        '"  "',
+        json.dumps(json.dumps(json.dumps('"  "'))),
+        '[{"type": "text", "text": ""}, {"type": "text", "text": ""}]',
+        "x\n" * 400 + "  ",
+        "[" * 100_000,
+    ],
+    ids=["blanks", "blanks in texts", "empty parts", "blanks at the end", "nested too deeply"],
 )
 def test_any_result_has_an_outline(result: str) -> None:
     assert ledger.write_outline(call(result)).startswith("look_up() →")
+
+
+def test_a_call_without_a_name_is_one_of_a_tool() -> None:
+    assert ledger.write_call(call("1", " ")) == "tool()"
 
 
 def test_calls_that_nobody_could_read_keep_the_numbers_right() -> None:

@@ -11,11 +11,10 @@ from service.planning.policy import PROMPT_TOKENS, REPAIR_TOKENS
 from service.summarising import prompt
 from service.summarising.reading import Excerpt, Finish, Reading, RejectedReply, Reply
 from service.summarising.reply import parse_reply
-from service.summarising.wordings import WORDINGS
+from service.summarising.wordings import LANGUAGES, WORDINGS
 from service.text import tokens
 
 FENCE = re.compile(r"^=== [0-9a-f]{16} ===", re.MULTILINE)
-LANGUAGES = sorted(prompt.LANGUAGES)
 
 
 def reading(*texts: str, previous: str = "", parts: int = 1) -> Reading:

@@ -264,7 +264,7 @@ def pages(text: str, room: int, grep: str = "") -> list[display.Finding]:
     message, found = looked(text), list[display.Finding]()
     line: int | None = 1
     while line:
-        found.append(render_page(message, PageRequest(0, 1, 0, line, grep, room)))
+        found.append(render_page(message, PageRequest(Target(0, 1, 0), line, grep, room)))
         assert found[-1].line is None or found[-1].line > line
         line = found[-1].line
     return found
@@ -305,7 +305,7 @@ def test_grep_shows_the_lines_with_the_text_and_two_around_each(rows: list[str])
 
 
 def test_a_line_behind_the_end_is_answered_with_how_many_there_are() -> None:
-    answered = render_page(looked("a\nb"), PageRequest(0, 1, 0, 9))
+    answered = render_page(looked("a\nb"), PageRequest(Target(0, 1, 0), 9))
     assert "fewer lines (2 in all)" in answered.text
     assert (answered.content, answered.references, answered.line) == ("", (), None)
 
@@ -352,3 +352,8 @@ def test_of_a_long_message_beside_a_hit_the_words_around_a_found_one_are_shown()
     told = display.render_hits(hits, dict(enumerate(chat)), [0, 0], 2000).text
     assert told.splitlines()[1].startswith("M1")
     assert re.search(r"beside it M2 assistant: ….*in bay C12-345 draws 4,711 watts.*…", told)
+
+
+def test_an_index_shows_the_best_hit_in_any_room() -> None:
+    hits = rank_passages(path_of(*CHAT), "words", "en", 10)
+    assert len(display.render_hits(hits, dict(enumerate(CHAT)), [0] * 30, 10).references) == 1

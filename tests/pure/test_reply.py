@@ -80,6 +80,10 @@ def test_fences_rulers_numbers_that_were_copied_along_and_empty_heads_are_no_par
     assert read("```markdown\n## Goal\n## Figures\n[12.3] It costs 5.\n---\n```").state == ("## Figures", "It costs 5.")
 
 
+def test_a_repeated_line_stands_once_and_a_head_without_words_is_left_out() -> None:
+    assert read("##\nShip it.\nShip it.\n- Well.").state == ("Ship it.", "- Well.")
+
+
 def test_reasoning_before_the_answer_is_left_out() -> None:
     assert strip_reasoning("so I think\n</think>\n## Goal") == "## Goal"
 
