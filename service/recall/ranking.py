@@ -96,7 +96,8 @@ def rank_passages(
     scores = _score_blocks(blocks, scored_blocks)
     best = sorted(scores, key=lambda place: (-scores[place], -place))[:_CANDIDATES]
     order = _order_passages(blocks, scored_blocks, scores, best)
-    longest_words = sorted(term_of, key=len, reverse=True)
+    # By name where they are of one length, so that every process shows the same.
+    longest_words = sorted(sorted(term_of), key=len, reverse=True)
     hits = _make_hits(order, blocks, tuple(longest_words[:_SHOWN_WORDS]))
     return list(islice(hits, most))
 
