@@ -237,8 +237,9 @@ def _describe_size(value: Any) -> Iterator[str]:  # noqa: ANN401 - a tool's JSON
 
 
 def _describe_end(value: str) -> str:
-    """Describes how a text ends."""
-    return f"ends {_write_value(value.rstrip().splitlines()[-1], _LINE)}"
+    """Describes how a text ends, which may be of blanks alone."""
+    *_, last = ["", *value.rstrip().splitlines()]
+    return f"ends {_write_value(last, _LINE)}"
 
 
 def _unwrap_result(text: str) -> Any:  # noqa: ANN401 - a tool's JSON
@@ -248,11 +249,13 @@ def _unwrap_result(text: str) -> Any:  # noqa: ANN401 - a tool's JSON
         content = value.get("content") if isinstance(value, dict) else value
         if isinstance(content, list) and content and all(map(_is_text_part, content)):
             value = "\n".join(part["text"] for part in content)
-        inner = _parse(value) if isinstance(value, str) else None
+        if not isinstance(value, str):
+            return value
+        inner = _parse(value)
         if inner is None or isinstance(inner, _Number):
-            break
+            return value.strip()
         value = inner
-    return value.strip() if isinstance(value, str) else value
+    return value
 
 
 def _is_text_part(one: Any) -> bool:  # noqa: ANN401 - a tool's JSON
