@@ -83,7 +83,7 @@ class Event:
 
 
 async def make_payload(event: Json) -> Json | None:
-    """What the service is told of an event: ids, and hashes; None when no chat is concerned."""
+    """The ids and hashes that are sent for an event; None when no chat is concerned."""
     kind, subject, data = event["event"], event["subject"], event.get("data") or {}
     if "channel_id" in data or not data.get("delete_contents", True):
         return None

@@ -50,7 +50,7 @@ from service.web import pages
 log = structlog.get_logger(__name__)
 
 BackgroundService = Callable[[Runtime], AbstractAsyncContextManager[object]]
-"""What runs in the service's process for as long: the embedded worker, or a command's output."""
+"""The work that runs beside the service: the embedded worker, or a command's output."""
 
 _DESCRIPTION = """\
 Keeps long Open WebUI conversations inside the model's context window.

@@ -219,7 +219,7 @@ def _check_values(body: bytearray) -> None:
         if body[token.start()] == _TEXT:
             texts += 1
         else:
-            # What opens has a first value, and each comma announces one more.
+            # An opened list or object has a first value, and each comma announces one more.
             values += 1
         if values > MOST_VALUES or texts > 2 * MOST_VALUES:
             told = f"the body has more than {MOST_VALUES} values; begin a new chat, or send less"

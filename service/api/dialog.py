@@ -91,11 +91,11 @@ def _describe_summary(view: SummaryView) -> str:
 
 def _escape_text(text: str) -> str:
     """A text of which nothing is markup, in Markdown or HTML, and nothing becomes a link."""
-    escaped = ""
+    escaped: list[str] = []
     for character in text:
         if character.isalnum() or character == " ":
-            escaped += character
-        # What cannot be printed is left out: it could hide or turn the text around it.
+            escaped.append(character)
+        # Others are left out: a character that is not printed could hide or turn the text around.
         elif character.isprintable() or character == "\n":
-            escaped += f"&#{ord(character)};"
-    return escaped
+            escaped.append(f"&#{ord(character)};")
+    return "".join(escaped)

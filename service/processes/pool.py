@@ -178,7 +178,7 @@ class Texts:
         """Ends a child, without waiting until the system has freed its memory."""
         with suppress(ProcessLookupError):  # it has ended by itself
             process.kill()
-        # Of a large reply that nobody reads any more, the rest would keep the pipe open.
+        # The rest of a large reply, which nobody reads any more, would keep the pipe open.
         process._transport.get_pipe_transport(1).close()  # type: ignore[attr-defined]
         if not self._is_closed:
             log.warning("texts.process_ended")

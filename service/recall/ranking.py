@@ -96,7 +96,7 @@ def rank_passages(
     scores = _score_blocks(blocks, scored_blocks)
     best = sorted(scores, key=lambda place: (-scores[place], -place))[:_CANDIDATES]
     order = _order_passages(blocks, scored_blocks, scores, best)
-    # By name where they are of one length, so that every process shows the same.
+    # Words of one length are in alphabetical order, so that every process shows the same.
     longest_words = sorted(sorted(term_of), key=len, reverse=True)
     hits = _make_hits(order, blocks, tuple(longest_words[:_SHOWN_WORDS]))
     return list(islice(hits, most))

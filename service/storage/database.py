@@ -448,7 +448,7 @@ def load_texts(noun: str, **parts: str) -> dict[str, TextClause]:
     known = statements | parts
     texts = {}
     for name, statement in statements.items():
-        # What stands for another statement may name a third one.
+        # A part that was put in may name another part.
         while "{" in statement:
             statement = statement.format(**known)
         texts[name] = text(statement)

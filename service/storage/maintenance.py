@@ -245,7 +245,7 @@ async def count_values(connection: AsyncConnection) -> list[KeyUsage]:
     values_by_key: Counter[int | None] = Counter()
     for column in (*columns, tenant_secrets.c.secret):
         is_sealed = func.get_byte(column, 0) == SEALED
-        # Of a plain value, the second byte is no key.
+        # The second byte of a plain value is no key.
         key_id = case((is_sealed, func.get_byte(column, 1)))
         query = select(key_id, func.count()).where(column.is_not(None)).group_by(key_id)
         for key, count in await connection.execute(query):

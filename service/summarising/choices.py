@@ -71,7 +71,7 @@ class _PinBook:
         self._of_sentence = {pin.utterance: pin.number for pin in pins if pin.utterance}
         # A replaced one may outlive the pin that replaced it.
         self._last = max((max(pin.number, pin.replaced_by or 0) for pin in pins), default=0)
-        self._said = list(utterances)
+        self._utterances = list(utterances)
         self._places = {one.number: place for place, one in enumerate(utterances)}
         self._numbers_of_texts = [_find_numbers(text) for text in texts]
 
@@ -84,7 +84,7 @@ class _PinBook:
         first, _, last = number.partition("-")
         begin, end = self._places.get(first), self._places.get(last or first)
         if begin is not None and end is not None:
-            return self._said[begin : min(end, begin + _RANGE - 1) + 1]
+            return self._utterances[begin : min(end, begin + _RANGE - 1) + 1]
         self.unfounded.append(number)
         return []
 
@@ -93,7 +93,7 @@ class _PinBook:
         if one.number in self._of_sentence or not one.own:
             return
         self._last += 1
-        # What an assistant said binds nobody.
+        # The words of an assistant bind nobody.
         fitting = kind if one.by_user else Kind.QUOTATION
         self.pins[self._last] = Pin(
             self._last,
@@ -164,14 +164,14 @@ def _merge_repeated(pins: Mapping[int, Pin]) -> Collection[Pin]:
     holders: defaultdict[tuple[Kind, Speaker, str], set[int]] = defaultdict(set)
     for number in sorted(pins, reverse=True):
         pin = pins[number]
-        utterances = [(pin.kind, pin.speaker, one) for one in _fold_sentences(pin.text)]
-        if pin.replaced_by is not None or not utterances:
+        sentences = [(pin.kind, pin.speaker, one) for one in _fold_sentences(pin.text)]
+        if pin.replaced_by is not None or not sentences:
             continue
-        same = set.intersection(*(holders[one] for one in utterances))
+        same = set.intersection(*(holders[one] for one in sentences))
         if same:
             found[number] = replace(pin, replaced_by=max(same))
             continue
-        for one in utterances:
+        for one in sentences:
             holders[one].add(number)
     return found.values()
 

@@ -29,7 +29,7 @@ LEAST_GAIN = 9 / 10
 
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»\n]{2,120})[\"”“»]|(?<!\w)'([^'\n]{2,120})'(?!\w)")
 _HEAD = re.compile(r"\A#[^\n]{0,100}\n\s{0,40}(?:[-*]\s{1,8})?")
-# Of letters alone: `OBUT9V` and `Nightly_Sync` are values, which occur as a whole or do not.
+# A name has letters alone: `OBUT9V` and `Nightly_Sync` are values, which occur whole or not at all.
 _NAME = re.compile(
     r"(?:(?:(?<=[^\W\d_] )|(?<=, ))[^\W\d_]{4,40}+|\b[A-Z][a-z]{1,30}[A-Z][^\W\d_]{1,30}+)"
     r"(?!\d|_++[^\W_])"

@@ -156,7 +156,7 @@ def _code_addresses(parts: list[str]) -> Iterator[str]:
     last = len(parts) - 1
     for place, part in enumerate(parts):
         if place % 2:
-            # What is code already stays as it is, an address in it too.
+            # Code stays as it is, and so does an address in it.
             yield part
             continue
         coded = _ADDRESS.sub(_code_address, part)

@@ -145,8 +145,8 @@ class Task:
         excerpts = [excerpt.text for excerpt in reading.excerpts]
         # A model may name calls by our labels, also a call that stands in a merged line.
         labels = " ".join(f"T{number}" for number in range(1, self.material.last_call + 1))
-        span = (*self.known_texts, *excerpts, *reading.entries, labels)
-        return SourceEvidence(span, self.material.language)
+        texts = (*self.known_texts, *excerpts, *reading.entries, labels)
+        return SourceEvidence(texts, self.material.language)
 
     def with_rejected(self, rejected: RejectedReply | None) -> "Task":
         """Returns this task for a call that is shown what was wrong with the reply before."""

@@ -165,7 +165,7 @@ set user_id = :owner, model = :model, window_tokens = :window, window_assumed = 
     request_id = case when :due then cast(:request_id as text) else chats.request_id end,
     dead_at = case when :due then null else chats.dead_at end
 from (
-    -- Of one chat 256 branches at most, so that its row stays small; those that the path goes on
+    -- A chat has 256 due branches at most, so that its row stays small; those that the path goes on
     -- from are due no more.
     select array(
         select due.leaf from chats cross join unnest(chats.due_leaves) with ordinality due (leaf, place)
